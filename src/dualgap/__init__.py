@@ -1,0 +1,81 @@
+"""dualgap: support vector machines with a proof of how good each solution is."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0.dev0"
+
+# Public names and where they live. They are imported at first use, because scikit-learn alone takes a second.
+_HOME = {
+    "solve": "run",
+    "choose": "run",
+    "NotCertifiedWarning": "run",
+    "UnsupportedProblemError": "run",
+    "UnknownSolverError": "run",
+    "InfeasibleProblemError": "constraints",
+    "SOLVERS": "solvers",
+    "DualQP": "problem",
+    "certify": "certificate",
+    "build": "formulations",
+    "recover": "formulations",
+    "FORMULATIONS": "formulations",
+    "Kernel": "kernels.functions",
+    "Gram": "kernels.gram",
+    "FullGram": "kernels.gram",
+    "KernelGram": "kernels.gram",
+    "make_gram": "kernels.gram",
+    "factored_gram": "kernels.gram",
+    "Certificate": "result",
+    "Event": "result",
+    "History": "result",
+    "Result": "result",
+    "Status": "result",
+    "SVC": "estimators",
+    "NuSVC": "estimators",
+    "SVR": "estimators",
+    "NuSVR": "estimators",
+    "OneClassSVM": "estimators",
+    "SVDD": "estimators",
+    "save": "formats.model",
+    "load": "formats.model",
+}
+_MODULES = ("datasets", "formulations", "kernels", "report")
+
+__all__ = [*_HOME, *_MODULES, "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(importlib.import_module(f"dualgap.{_HOME[name]}"), name)
+        globals()[name] = value
+        return value
+    if name in _MODULES:
+        return importlib.import_module(f"dualgap.{name}")
+    raise AttributeError(f"module 'dualgap' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+if TYPE_CHECKING:
+    from dualgap import datasets, formulations, kernels, report
+    from dualgap.certificate import certify
+    from dualgap.constraints import InfeasibleProblemError
+    from dualgap.estimators import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM
+    from dualgap.formats.model import load, save
+    from dualgap.formulations import FORMULATIONS, build, recover
+    from dualgap.kernels.functions import Kernel
+    from dualgap.kernels.gram import FullGram, Gram, KernelGram, factored_gram, make_gram
+    from dualgap.problem import DualQP
+    from dualgap.result import Certificate, Event, History, Result, Status
+    from dualgap.run import (
+        NotCertifiedWarning,
+        UnknownSolverError,
+        UnsupportedProblemError,
+        choose,
+        solve,
+    )
+    from dualgap.solvers import SOLVERS

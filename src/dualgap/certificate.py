@@ -1,0 +1,160 @@
+"""The only judge: how far a point is from the optimum, in float64, independent of every solver.
+
+For any ``a`` in the box and any multipliers ``eta``, with ``q = a'(H - diag(ridge))a`` and
+``s = (H - diag(ridge)) a + f0 + F eta``, weak duality gives::
+
+    D = -(q/2 + f0'a + sum_i ridge_i a_i^2 / 2)                      (needs F'a = e)
+    P = q/2 + e'eta - sum_i min_{lo_i <= t <= hi_i} (ridge_i t^2 / 2 + s_i t)
+    P - D = sum_i [ (ridge_i a_i^2/2 + s_i a_i) - min_t (ridge_i t^2/2 + s_i t) ]
+
+Each bracket is non-negative, so the gap is summed without cancellation (lecture, P10.1, is the case of the
+C-SVC). P is the objective of the support vector machine itself: the minimum over t is minus the loss, and the
+multipliers eta are its bias and free coefficients, chosen here to make P least. All of this needs K to be
+positive semidefinite; for an indefinite kernel D is no bound and no gap exists.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dualgap.constraints import infeasibility
+from dualgap.multipliers import best_multipliers
+from dualgap.result import Certificate
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dualgap.kernels.gram import Gram
+    from dualgap.problem import DualQP
+
+# A variable this close to a bound, relative to the width of its box, counts as being there: solvers snap at
+# a hundredth of this, and a bound met to twelve digits must not turn a satisfied condition into a violated one.
+_AT_BOUND = 1e-12
+# A principal block with an eigenvalue below -1e-8 of its largest is indefinite beyond the rounding of float64
+# and of float32 input that was symmetric to begin with (1e-7 * sqrt(n) spread over the spectrum is below it).
+_NEGATIVE = 1e-8
+# Points in the principal block examined where nothing is known of the kernel: half a second of eigenvalues at most.
+_EXAMINED = 512
+
+
+def certify(
+    problem: DualQP, a: NDArray[np.float64], eta: NDArray[np.float64] | None = None
+) -> tuple[Certificate, NDArray[np.float64]]:
+    """Judge a point.
+
+    Parameters
+    ----------
+    problem : DualQP
+        What is solved.
+    a : ndarray, shape (n,)
+        The point; clipped to the box first (what was clipped is reported as infeasibility).
+    eta : ndarray, shape (k,), optional
+        Multipliers to try beside the best ones found here.
+
+    Returns
+    -------
+    certificate : Certificate
+        Objectives, gap, violation and infeasibility, recomputed from `a` alone.
+    eta : ndarray, shape (k,)
+        The multipliers the certificate holds for.
+    """
+    a = np.asarray(a, dtype=np.float64)
+    inside = np.clip(a, problem.lo, problem.hi)
+    gradient = exact_gradient(problem, inside)
+    certificate, eta = judge(problem, inside, gradient, eta)
+    note = indefinite(problem.gram, problem.index[inside != 0.0])
+    return _with(certificate, infeasible=infeasibility(problem, a), note=note), eta
+
+
+def exact_gradient(problem: DualQP, a: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``H a + f0`` in float64, from the data and not from anything a solver kept."""
+    coefficients = np.bincount(problem.index, weights=problem.sign * a, minlength=problem.gram.n)
+    product = problem.gram.exact(coefficients)
+    return problem.sign * product[problem.index] + problem.ridge * a + problem.f0
+
+
+def judge(
+    problem: DualQP,
+    a: NDArray[np.float64],
+    gradient: NDArray[np.float64],
+    eta: NDArray[np.float64] | None = None,
+    objective: float | None = None,
+) -> tuple[Certificate, NDArray[np.float64]]:
+    """The arithmetic of the certificate for a given gradient ``H a + f0`` (believed or exact).
+
+    `objective` replaces the value of ``a'Ha/2 + f0'a`` where the gradient is only partly up to date.
+    """
+    slope = gradient - problem.ridge * a
+    candidates = [best_multipliers(problem, slope, eta)]
+    if eta is not None:
+        candidates.append(np.asarray(eta, dtype=np.float64))
+    judged = [_terms(problem, a, slope + problem.F @ each, each) for each in candidates]
+    best = int(np.argmin([gap for gap, _ in judged]))
+    gap, violation = judged[best]
+    dual = -0.5 * float(a @ (gradient + problem.f0)) if objective is None else -objective
+    primal = dual + gap
+    relative = gap / max(abs(primal), abs(dual), 1e-300)
+    certificate = Certificate(primal, dual, gap, relative, violation, infeasibility(problem, a))
+    return certificate, candidates[best]
+
+
+def _terms(
+    problem: DualQP, a: NDArray[np.float64], s: NDArray[np.float64], eta: NDArray[np.float64]
+) -> tuple[float, float]:
+    """Gap (sum of the brackets above) and worst KKT violation at slopes `s`."""
+    target = minimisers(problem, s)
+    move = a - target
+    with np.errstate(invalid="ignore"):
+        bracket = move * (s + problem.ridge * (target + 0.5 * move))
+    # An infinite bound is the minimiser only where the bracket is infinite.
+    bracket[~np.isfinite(target)] = np.inf
+    # For a point off the constraints e'eta replaces (F'a)'eta: counted against it, whatever its sign.
+    missed = abs(float(eta @ (problem.e - problem.F.T @ a))) if problem.k else 0.0
+    full = s + problem.ridge * a
+    width = np.where(np.isfinite(problem.hi), problem.hi - problem.lo, np.maximum(1.0, np.abs(a)))
+    above, below = a - problem.lo > _AT_BOUND * width, problem.hi - a > _AT_BOUND * width
+    violation = np.maximum(np.where(above, full, 0.0), np.where(below, -full, 0.0))
+    return max(float(bracket.sum()), 0.0) + missed, max(float(violation.max()), 0.0)
+
+
+def minimisers(problem: DualQP, s: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``argmin over lo <= t <= hi of ridge t^2/2 + s t`` for each variable."""
+    curved = problem.ridge > 0.0
+    inner = -s / np.where(curved, problem.ridge, 1.0)
+    corner = np.where(s > 0.0, problem.lo, np.where(s < 0.0, problem.hi, problem.lo))
+    return np.where(curved, np.clip(inner, problem.lo, problem.hi), corner)
+
+
+def indefinite(gram: Gram, points: NDArray[np.intp]) -> str:
+    """Why no gap exists: empty for a positive semidefinite kernel, else the sentence that says so.
+
+    A kernel that is known to be positive semidefinite is believed. Otherwise a principal block over the
+    points in use is examined: a negative eigenvalue there proves the whole matrix indefinite.
+    """
+    if gram.psd:
+        return ""
+    pool = np.unique(points)
+    if pool.size == 0:
+        pool = np.arange(gram.n)
+    if pool.size > _EXAMINED:
+        pool = pool[np.linspace(0, pool.size - 1, _EXAMINED).astype(np.intp)]
+    block = np.asarray(gram.block(pool, pool), dtype=np.float64)
+    if not np.allclose(block, block.T, rtol=1e-5, atol=1e-8 * np.abs(block).max(initial=0.0)):
+        return "the kernel matrix is not symmetric"
+    spectrum = np.linalg.eigvalsh(0.5 * (block + block.T))
+    if spectrum[0] < -_NEGATIVE * max(spectrum[-1], 0.0) or spectrum[-1] < 0.0:
+        return (
+            f"the kernel matrix is indefinite (eigenvalue {spectrum[0]:.3g} beside {spectrum[-1]:.3g} "
+            f"on {pool.size} points), so the dual bounds nothing and the solution is a stationary point"
+        )
+    return ""
+
+
+def _with(certificate: Certificate, infeasible: float, note: str) -> Certificate:
+    nan = float("nan")
+    c = certificate
+    if note:
+        return Certificate(nan, nan, nan, nan, c.kkt_violation, infeasible, note)
+    return Certificate(c.primal, c.dual, c.gap, c.relative_gap, c.kkt_violation, infeasible)

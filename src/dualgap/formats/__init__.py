@@ -1,0 +1,1 @@
+"""File formats that dualgap writes and reads itself."""

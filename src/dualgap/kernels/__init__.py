@@ -1,0 +1,1 @@
+"""Kernel formulas, Gram matrices and their caches."""

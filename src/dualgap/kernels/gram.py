@@ -1,0 +1,369 @@
+"""Gram matrices: what a solver sees of kernel and data.
+
+Three kinds serve everything: full (stored), row-cached (a byte budget of rows) and factored (K = AA'). Whatever
+offers the members of `Gram` is one, so a user's own matrix class is as good as these.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
+import scipy.sparse as sp
+
+from dualgap.kernels.cache import ElementStore, RowStore
+from dualgap.kernels.contraction import contract, full_matrix
+from dualgap.kernels.functions import Kernel, diagonal, tile
+from dualgap.kernels.points import Points, prepare
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Store = RowStore | ElementStore
+
+# A matrix up to this size is computed at once: 2000 x 2000 float64 entries take BLAS some 20 ms, less than
+# fetching a few hundred of its rows one by one.
+_EAGER_BYTES = 32_000_000
+
+
+@runtime_checkable
+class Gram(Protocol):
+    """A symmetric kernel matrix K over n points.
+
+    Attributes
+    ----------
+    n : int
+        Number of points.
+    dtype : numpy dtype
+        Of the entries that `rows` and `block` return.
+    psd : bool
+        Whether K is known to be positive semidefinite.
+    factor : array-like or None
+        A with K = AA', where there is one.
+    evaluations : int
+        Kernel values computed so far for solvers (certificates are not counted).
+    """
+
+    n: int
+    dtype: np.dtype[Any]
+    psd: bool
+    factor: Any
+    evaluations: int
+
+    def diag(self) -> NDArray[np.float64]:
+        """The diagonal."""
+
+    def block(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> NDArray[Any]:
+        """A small dense block K[rows, columns]."""
+
+    def rows(self, points: NDArray[np.intp]) -> NDArray[Any]:
+        """K[points, :], read-only."""
+
+    def accumulate(
+        self,
+        out: NDArray[np.float64],
+        points: NDArray[np.intp],
+        delta: NDArray[np.float64],
+        rows: NDArray[np.intp] | None = None,
+    ) -> None:
+        """``out += K[rows, points] @ delta`` (all rows when None), summed in float64, nothing stored needlessly."""
+
+    def exact(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """``K @ weights`` in float64 throughout, for certificates."""
+
+
+class FullGram:
+    """A kernel matrix that is stored: precomputed, or small enough for the budget."""
+
+    factor = None
+
+    def __init__(self, matrix: NDArray[Any], *, psd: bool = False, source: KernelGram | None = None) -> None:
+        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+            raise ValueError(
+                f"Precomputed matrix must be a square matrix. Input is a {'x'.join(map(str, matrix.shape))} matrix."
+            )
+        self.matrix = np.ascontiguousarray(matrix)
+        self.n = matrix.shape[0]
+        self.dtype = self.matrix.dtype
+        self.psd = psd
+        self.evaluations = matrix.size if source is not None else 0
+        self._source = source
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return int(self.matrix.nbytes)
+
+    def diag(self) -> NDArray[np.float64]:
+        """The diagonal."""
+        return np.diag(self.matrix).astype(np.float64)
+
+    def block(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> NDArray[Any]:
+        """A dense block."""
+        return self.matrix[np.ix_(rows, columns)]
+
+    def rows(self, points: NDArray[np.intp]) -> NDArray[Any]:
+        """Whole rows."""
+        return self.matrix[points]
+
+    def accumulate(
+        self,
+        out: NDArray[np.float64],
+        points: NDArray[np.intp],
+        delta: NDArray[np.float64],
+        rows: NDArray[np.intp] | None = None,
+    ) -> None:
+        """``out += K[rows, points] @ delta``."""
+        # Rows in bounded groups: the copy of a whole matrix of chosen rows would double the memory.
+        for start in range(0, len(points), 256):
+            chosen = self.matrix[points[start : start + 256]]
+            chosen = chosen if rows is None else chosen[:, rows]
+            out += delta[start : start + 256] @ chosen.astype(np.float64, copy=False)
+
+    def exact(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """``K @ weights``; from the data in float64 where the stored entries are rounded."""
+        if self._source is not None and self.dtype != np.float64:
+            return self._source.exact(weights)
+        out = np.zeros(self.n)
+        used = np.flatnonzero(weights)
+        self.accumulate(out, used, weights[used])
+        return out
+
+
+class KernelGram:
+    """A kernel matrix whose rows are computed on demand and kept under a byte budget."""
+
+    factor: Any = None
+
+    def __init__(
+        self,
+        points: Points,
+        kernel: Kernel,
+        budget: int,
+        *,
+        cache: str = "row",
+        n_jobs: int | None = None,
+        dtype: np.dtype[Any] | None = None,
+    ) -> None:
+        self.points = points
+        self.kernel = kernel
+        self.n = points.n
+        self.dtype = points.dtype if dtype is None else np.dtype(dtype)
+        self.psd = kernel.psd
+        self.evaluations = 0
+        self.budget = budget
+        self.n_jobs = n_jobs
+        self._cache = cache
+        self._store: Store | None = None
+        self._diagonal = diagonal(kernel, points)
+        self._columns: tuple[NDArray[np.intp], Points] | None = None
+        self.factor = points.original if kernel.name == "linear" else None
+        if cache not in ("row", "element"):
+            raise ValueError(f"cache must be 'row' or 'element'; got {cache!r}.")
+
+    @property
+    def store(self) -> Store:
+        """Rows (or elements) for compiled solvers; allocated at first use."""
+        if self._store is None:
+            kind = RowStore if self._cache == "row" else ElementStore
+            self._store = kind(self._row, self.n, self.dtype, self.budget)
+        return self._store
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of kernel entries held."""
+        return 0 if self._store is None else self._store.nbytes
+
+    def _row(self, point: int, columns: NDArray[np.intp] | None) -> NDArray[Any]:
+        one = self.points.take(np.array([point]))
+        row = tile(self.kernel, one, self._chosen(columns))[0]
+        self.evaluations += row.shape[0]
+        at = point if columns is None else int(np.searchsorted(columns, point))
+        if at < row.shape[0] and (columns is None or columns[at] == point):
+            row[at] = self._diagonal[point]
+        return row
+
+    def _chosen(self, columns: NDArray[np.intp] | None) -> Points:
+        """The points of the columns; the last choice is kept, because shrinking asks for it row after row."""
+        if columns is None:
+            self._columns = None
+            return self.points
+        if self._columns is None or self._columns[0] is not columns:
+            self._columns = (columns, self.points.take(columns))
+        return self._columns[1]
+
+    def diag(self) -> NDArray[np.float64]:
+        """The diagonal, exact where the formula gives it."""
+        return self._diagonal.copy()
+
+    def block(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> NDArray[Any]:
+        """A dense block."""
+        self.evaluations += len(rows) * len(columns)
+        block = tile(self.kernel, self.points.take(rows), self.points.take(columns))
+        same = np.asarray(rows)[:, None] == np.asarray(columns)[None, :]
+        i, j = np.nonzero(same)
+        block[i, j] = self._diagonal[np.asarray(rows)[i]]
+        return block
+
+    def rows(self, points: NDArray[np.intp]) -> NDArray[Any]:
+        """Whole rows, from the cache where they fit."""
+        wanted = np.atleast_1d(np.asarray(points, dtype=np.int64))
+        store = self.store
+        if isinstance(store, RowStore) and store.columns is None and wanted.size <= store.values.shape[0]:
+            store.counts[0] += int(np.count_nonzero(store.slot[wanted] >= 0))
+            store.load(wanted)
+            rows = store.values[store.slot[wanted]]
+        else:
+            rows = self.block(wanted, np.arange(self.n))
+        rows.flags.writeable = False
+        return rows
+
+    def accumulate(
+        self,
+        out: NDArray[np.float64],
+        points: NDArray[np.intp],
+        delta: NDArray[np.float64],
+        rows: NDArray[np.intp] | None = None,
+    ) -> None:
+        """``out += K[rows, points] @ delta`` by tiles that are not kept."""
+        targets = self.points if rows is None else self.points.take(rows)
+        self.evaluations += targets.n * len(points)
+        contract(self.kernel, targets, self.points.take(points), delta, out, n_jobs=self.n_jobs)
+
+    def exact(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """``K @ weights`` in float64 from the data, over the points in use."""
+        out = np.zeros(self.n)
+        used = np.flatnonzero(weights)
+        columns = self.points.take(used)
+        if self.kernel.name == "linear":
+            _linear_product(self.points.original, columns.original, weights[used], out)
+        elif used.size:
+            contract(
+                self.kernel, self.points, columns, weights[used], out, exact=True, n_jobs=self.n_jobs
+            )
+            # The formula at distance zero may round; the diagonal is known.
+            if self.kernel.name in ("rbf", "laplacian", "chi2"):
+                out[used] += weights[used] * (1.0 - self._exact_self(columns))
+        return out
+
+    def _exact_self(self, columns: Points) -> NDArray[np.float64]:
+        """What the float64 tiles hold on the diagonal, to be replaced by the exact 1."""
+        if self.kernel.name != "rbf":
+            return np.ones(columns.n)
+        found = np.empty(columns.n)
+        for start in range(0, columns.n, 1024):
+            part = columns.exact(slice(start, start + 1024))
+            if sp.issparse(part.data):
+                products = np.asarray(part.data.multiply(part.data).sum(axis=1)).ravel()
+            else:
+                products = np.einsum("ij,ij->i", part.data, part.data)
+            found[start : start + 1024] = np.exp(np.minimum(0.0, 2 * self.kernel.gamma * (products - part.norms)))
+        return found
+
+
+def _linear_product(
+    rows: Any, columns: Any, weights: NDArray[np.float64], out: NDArray[np.float64]
+) -> None:
+    """``rows @ (columns' weights)`` in float64, a bounded number of rows at a time: O(n d), not O(n m d)."""
+    w = np.zeros(rows.shape[1])
+    for start in range(0, columns.shape[0], 4096):
+        w += columns[start : start + 4096].astype(np.float64).T @ weights[start : start + 4096]
+    for start in range(0, rows.shape[0], 4096):
+        out[start : start + 4096] += rows[start : start + 4096].astype(np.float64) @ w
+
+
+def factored_gram(A: Any, *, cache_size: float = 200.0, cache: str = "row") -> KernelGram:
+    """The Gram matrix AA' of a factor A (n x r, dense or CSR): rows are products, never a stored square."""
+    return make_gram(A, Kernel("linear"), cache_size=cache_size, cache=cache, kind="cached")  # type: ignore[return-value]
+
+
+def make_gram(
+    X: Any,
+    kernel: Kernel,
+    *,
+    cache_size: float = 200.0,
+    cache: str = "row",
+    kind: str = "auto",
+    n_jobs: int | None = None,
+) -> FullGram | KernelGram:
+    """The Gram matrix of `kernel` over the rows of `X` within `cache_size` megabytes (1 MB = 10^6 bytes).
+
+    Parameters
+    ----------
+    X : array or CSR matrix, shape (n, d), float32 or float64
+        The points; for a precomputed kernel the matrix itself. Not copied, not upcast.
+    kernel : Kernel
+        Formula and parameters.
+    cache_size : float
+        Budget in megabytes for kernel entries.
+    cache : {"row", "element"}
+        What a row-cached Gram keeps.
+    kind : {"auto", "full", "cached"}
+        "auto" stores the matrix where it is small, else caches rows.
+    n_jobs : int or None
+        Threads for products with the matrix.
+    """
+    budget = int(cache_size * 1e6)
+    if kernel.name == "precomputed":
+        return FullGram(np.asarray(X, dtype=X.dtype if X.dtype in (np.float32, np.float64) else np.float64))
+    points = prepare(X, kernel)
+    dtype = None if kernel.name != "callable" else np.dtype(np.float64)
+    gram = KernelGram(points, kernel, budget, cache=cache, n_jobs=n_jobs, dtype=dtype)
+    need = gram.n**2 * gram.dtype.itemsize
+    if kind == "full" and need > budget:
+        raise ValueError(
+            f"cache_size={cache_size} MB cannot hold the full {gram.n} x {gram.n} kernel matrix; "
+            f"set cache_size to at least {need / 1e6:.0f} or use kind='cached'."
+        )
+    if kind == "full" or (kind == "auto" and cache == "row" and need <= min(budget, _EAGER_BYTES)):
+        return _stored(gram)
+    return gram
+
+
+def _stored(gram: KernelGram) -> FullGram:
+    matrix = np.empty((gram.n, gram.n), dtype=gram.dtype)
+    full_matrix(gram.kernel, gram.points, matrix, gram.n_jobs)
+    np.fill_diagonal(matrix, gram._diagonal)
+    return FullGram(matrix, psd=gram.psd, source=gram)
+
+
+def row_store(gram: Gram) -> Store:
+    """The rows of any Gram for compiled code: its own store, the matrix itself, or a cache over `Gram.rows`."""
+    if isinstance(gram, KernelGram):
+        return gram.store
+    if isinstance(gram, FullGram):
+        return _AllRows(gram.matrix)
+
+    def compute(point: int, columns: NDArray[np.intp] | None) -> NDArray[Any]:
+        row = gram.rows(np.array([point]))[0]
+        return row if columns is None else row[columns]
+
+    # 200 MB, the default of cache_size: a Gram that is not ours says nothing of a budget.
+    return RowStore(compute, gram.n, np.dtype(gram.dtype), 200_000_000)
+
+
+class _AllRows(RowStore):
+    """A stored matrix as a row store that never misses."""
+
+    def __init__(self, matrix: NDArray[Any]) -> None:
+        self.n = matrix.shape[0]
+        self.values = matrix
+        self.slot = np.arange(self.n, dtype=np.int64)
+        self.stamp = np.zeros(self.n, dtype=np.int64)
+        self.clock = np.zeros(1, dtype=np.int64)
+        self.counts = np.zeros(2, dtype=np.int64)
+        self.columns = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held beyond the matrix itself."""
+        return 0
+
+    def load(self, points: NDArray[np.int64], columns: NDArray[np.intp] | None = None) -> None:
+        """Everything is here."""
+
+    def restrict(self, columns: NDArray[np.intp]) -> None:
+        """Columns stay: a stored matrix is read where it lies."""
+
+    def reset(self) -> None:
+        """Nothing to undo."""

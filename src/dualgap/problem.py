@@ -1,0 +1,124 @@
+"""The one problem every support vector machine of the papers is.
+
+DualQP (MPD paper, eq. 1)::
+
+    min_a  1/2 a'Ha + f0'a    subject to    lo <= a <= hi,    F'a = e
+
+    H = diag(sign) K[index, index] diag(sign) + diag(ridge)
+
+Its multipliers ``eta`` of the equality constraints are the free coefficients of the model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dualgap.constraints import Groups, split
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dualgap.kernels.gram import Gram
+
+
+@dataclass(frozen=True, eq=False)
+class DualQP:
+    """A box-constrained quadratic program over a Gram matrix with k equality constraints.
+
+    Attributes
+    ----------
+    gram : Gram
+        The kernel matrix K over the data points.
+    index : ndarray of intp, shape (n,)
+        Which data point each variable belongs to (regression has two variables a point).
+    sign : ndarray, shape (n,)
+        +1 or -1 for each variable.
+    ridge : ndarray, shape (n,)
+        Diagonal added to H. Kept apart from K: folded into H it makes the gap of the squared hinge
+        infinite, because ``hi`` is infinite there.
+    f0, lo, hi : ndarray, shape (n,)
+        Linear term and box. ``hi`` may be infinite.
+    F : ndarray, shape (n, k)
+        Equality constraints, one column each; k may be 0.
+    e : ndarray, shape (k,)
+        Their right-hand sides.
+    columns : tuple of str
+        What each multiplier means to `formulations.recover` ("bias", "rho", "epsilon", "phi0", ...);
+        "eta0", "eta1", ... when left empty.
+    formulation : str
+        The row of the formulation table this came from, or "custom".
+    """
+
+    gram: Gram
+    index: NDArray[np.intp]
+    sign: NDArray[np.float64]
+    ridge: NDArray[np.float64]
+    f0: NDArray[np.float64]
+    lo: NDArray[np.float64]
+    hi: NDArray[np.float64]
+    F: NDArray[np.float64]
+    e: NDArray[np.float64]
+    columns: tuple[str, ...] = ()
+    formulation: str = "custom"
+
+    def __post_init__(self) -> None:
+        index = np.ascontiguousarray(self.index, dtype=np.intp)
+        n = index.shape[0]
+        _set(self, "index", index)
+        for name in ("sign", "ridge", "f0", "lo", "hi"):
+            value = np.ascontiguousarray(np.broadcast_to(getattr(self, name), (n,)), dtype=np.float64)
+            _set(self, name, value)
+        F = np.ascontiguousarray(self.F, dtype=np.float64)
+        if F.size == 0:
+            F = F.reshape(n, 0)
+        elif F.ndim == 1:
+            F = F.reshape(-1, 1)
+        _set(self, "F", F)
+        _set(self, "e", np.atleast_1d(np.asarray(self.e, dtype=np.float64)).reshape(-1))
+        if not self.columns:
+            _set(self, "columns", tuple(f"eta{j}" for j in range(F.shape[1])))
+        self._check(n)
+
+    def _check(self, n: int) -> None:
+        if n == 0:
+            raise ValueError("DualQP needs at least one variable; index is empty.")
+        if self.F.shape[0] != n or self.F.shape[1] != self.e.shape[0]:
+            raise ValueError(
+                f"F must have shape ({n}, {self.e.shape[0]}) to match index and e; got {self.F.shape}."
+            )
+        if len(self.columns) != self.e.shape[0]:
+            raise ValueError(f"columns must name {self.e.shape[0]} multipliers; got {self.columns!r}.")
+        if self.index.min() < 0 or self.index.max() >= self.gram.n:
+            raise ValueError(f"index must lie in [0, {self.gram.n}), the points of the Gram matrix.")
+        if not np.all(np.abs(self.sign) == 1.0):
+            raise ValueError("sign must be +1 or -1 for every variable.")
+        if not np.all(self.ridge >= 0.0) or not np.all(np.isfinite(self.ridge)):
+            raise ValueError("ridge must be finite and non-negative.")
+        for name in ("f0", "lo", "F", "e"):
+            if not np.all(np.isfinite(getattr(self, name))):
+                raise ValueError(f"{name} must be finite.")
+        if not np.all(self.lo <= self.hi):
+            raise ValueError("lo must not exceed hi (and neither may be NaN).")
+
+    @property
+    def n(self) -> int:
+        """Number of variables."""
+        return int(self.index.shape[0])
+
+    @property
+    def k(self) -> int:
+        """Number of equality constraints."""
+        return int(self.e.shape[0])
+
+    @cached_property
+    def groups(self) -> Groups | None:
+        """The equality constraints as independent groups, or None where they are coupled."""
+        return split(self.F, self.e)
+
+
+def _set(problem: DualQP, name: str, value: object) -> None:
+    object.__setattr__(problem, name, value)

@@ -1,0 +1,273 @@
+"""The one door: `solve` picks the solver, keeps clock, limits and history, and asks `certify` for the verdict."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dualgap.certificate import certify, judge
+from dualgap.result import Certificate, Event, History, Outcome, Result, Snapshot, Status
+from dualgap.solvers import SOLVERS
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from numpy.typing import NDArray
+
+    from dualgap.problem import DualQP
+
+# A run whose belief the certificate does not bear out goes on from the exact gradient; a claim is believed again as
+# long as each round at least halves the distance to the goal, and three rounds without that are a stall.
+_PATIENCE = 3
+# Where the gap is the goal, the solver is led through KKT violations of 1e-2, 1e-3, ... until the gap is met; below
+# 1e-13 of slopes that are of order one, float64 has nothing left to give.
+_FIRST_TOL, _LAST_TOL = 1e-2, 1e-13
+# A KKT violation recomputed in float64 may differ from the solver's by the rounding of its sums.
+_ROUNDING = 1e-9
+
+
+class UnsupportedProblemError(ValueError):
+    """The solver asked for (or every solver) cannot take this problem; the message says why."""
+
+
+class UnknownSolverError(ValueError):
+    """There is no solver of this name."""
+
+
+class NotCertifiedWarning(UserWarning):
+    """A run ended short of what was asked for."""
+
+
+def solve(
+    problem: DualQP,
+    solver: str = "auto",
+    *,
+    tol: float = 1e-3,
+    gap_tol: float | None = None,
+    max_iter: int = -1,
+    time_limit: float | None = None,
+    callback: Callable[[Event], bool | None] | None = None,
+    start: NDArray[np.float64] | None = None,
+    **options: Any,
+) -> Result:
+    """Solve a dual quadratic program and certify the answer.
+
+    Parameters
+    ----------
+    problem : DualQP
+        From `formulations.build`, or written by hand.
+    solver : str
+        A name in `SOLVERS`, or "auto".
+    tol : float
+        KKT violation to reach, where `gap_tol` is None.
+    gap_tol : float or None
+        Relative duality gap to reach; takes the place of `tol`.
+    max_iter : int
+        Iterations at most, -1 for no limit.
+    time_limit : float or None
+        Seconds at most, looked at between chunks of compiled work.
+    callback : callable or None
+        Called with an `Event` between chunks; returning True stops the run.
+    start : ndarray or None
+        A feasible point to start from.
+    **options
+        Settings of the solver's own (see its ``Options``).
+
+    Returns
+    -------
+    Result
+        Solution, certificate, history and status. Ending short of the goal is a status and a
+        `NotCertifiedWarning`, never silence.
+
+    Examples
+    --------
+    >>> import numpy as np, dualgap
+    >>> X = np.array([[0.0], [1.0], [3.0], [4.0]]); y = np.array([-1, -1, 1, 1])
+    >>> gram = dualgap.make_gram(X, dualgap.Kernel("linear"))
+    >>> result = dualgap.solve(dualgap.build("c_svc", gram, y, C=1.0), gap_tol=1e-9)
+    >>> result.status.name, bool(result.certificate.relative_gap < 1e-9)
+    ('CONVERGED', True)
+    """
+    _check(tol, gap_tol, time_limit)
+    name, module = choose(problem, solver)
+    goal = {"tol": tol} if gap_tol is None else {"tol": _LAST_TOL, "first_tol": _FIRST_TOL}
+    settings = _settings(module, name, options, **goal, max_iter=max_iter)
+    reason = module.supports(problem, settings)
+    if reason is not None:
+        raise UnsupportedProblemError(f"solver={name!r} cannot take this problem: {reason}.")
+    if gap_tol is not None and getattr(settings, "function_cache", "all") == "free":
+        raise ValueError("gap_tol needs the full gradient; use function_cache='all', or tol in place of gap_tol.")
+    if not np.all(np.isfinite(problem.gram.diag())):
+        raise ValueError(
+            "The kernel matrix has values that are not finite; scale the features or reduce gamma or degree."
+        )
+    keeper = _Keeper(problem, tol, gap_tol, time_limit, callback)
+    outcome, certificate, eta = _until_certified(problem, module, settings, keeper, start)
+    status = keeper.verdict(outcome, certificate)
+    if status is not Status.CONVERGED and status is not Status.STOPPED:
+        aim = f"relative gap {gap_tol:g}" if gap_tol is not None else f"KKT violation {tol:g}"
+        warnings.warn(
+            f"{name} ended short of {aim}: {status.message}. Certified: {certificate}.",
+            NotCertifiedWarning,
+            stacklevel=2,
+        )
+    return Result(
+        a=outcome.a,
+        eta=eta,
+        certificate=certificate,
+        history=keeper.history,
+        status=status,
+        solver=name,
+        iterations=keeper.iterations,
+        kernel_evaluations=keeper.evaluations,
+        seconds=keeper.elapsed(),
+    )
+
+
+def choose(problem: DualQP, solver: str) -> tuple[str, ModuleType]:
+    """The solver of this name; for "auto" the first that takes the problem."""
+    if solver != "auto":
+        if solver not in SOLVERS:
+            raise UnknownSolverError(f"Unknown solver {solver!r}; choose 'auto' or one of {', '.join(SOLVERS)}.")
+        return solver, SOLVERS[solver]
+    refusals = {name: module.supports(problem) for name, module in SOLVERS.items()}
+    for name, reason in refusals.items():
+        if reason is None:
+            return name, SOLVERS[name]
+    raise UnsupportedProblemError(
+        "No solver takes this problem: " + "; ".join(str(reason) for reason in refusals.values()) + "."
+    )
+
+
+def _check(tol: float, gap_tol: float | None, time_limit: float | None) -> None:
+    if not tol > 0:
+        raise ValueError(f"tol must be a positive number; got {tol!r}.")
+    if gap_tol is not None and not gap_tol > 0:
+        raise ValueError(f"gap_tol must be a positive number or None; got {gap_tol!r}.")
+    if time_limit is not None and not time_limit > 0:
+        raise ValueError(f"time_limit must be a positive number of seconds or None; got {time_limit!r}.")
+
+
+def _settings(module: ModuleType, name: str, options: dict[str, Any], **common: Any) -> Any:
+    known = {f.name for f in fields(module.Options)}
+    unknown = sorted(set(options) - known)
+    if unknown:
+        raise ValueError(f"Unknown option {unknown[0]!r} for solver {name!r}; it takes {', '.join(sorted(known))}.")
+    return module.Options(**{key: value for key, value in common.items() if key in known}, **options)
+
+
+def _until_certified(
+    problem: DualQP, module: ModuleType, settings: Any, keeper: _Keeper, start: NDArray[np.float64] | None
+) -> tuple[Outcome, Certificate, NDArray[np.float64]]:
+    """Run the solver; where its claim does not hold in float64, run on from there."""
+    eta: NDArray[np.float64] | None = None
+    best, patience = np.inf, _PATIENCE
+    while True:
+        keeper.begin(settings)
+        outcome = module.solve(problem, keeper.remaining(settings), keeper, start)
+        keeper.end(outcome)
+        certificate, eta = certify(problem, outcome.a, eta)
+        if not keeper.believed(outcome) or keeper.holds(certificate):
+            return outcome, certificate, eta
+        off = keeper.distance(certificate)
+        patience = _PATIENCE if off < 0.5 * best else patience - 1
+        if patience == 0:
+            return outcome, certificate, eta
+        best, start = min(best, off), outcome.a
+
+
+class _Keeper:
+    """Clock, limits and history; called by the solver between chunks."""
+
+    def __init__(
+        self,
+        problem: DualQP,
+        tol: float,
+        gap_tol: float | None,
+        time_limit: float | None,
+        callback: Callable[[Event], bool | None] | None,
+    ) -> None:
+        self.problem, self.tol, self.gap_tol = problem, tol, gap_tol
+        self.time_limit, self.callback = time_limit, callback
+        self.history = History()
+        self.reason: Status | None = None
+        self.iterations = self.evaluations = 0
+        self.before = np.zeros(6, dtype=np.int64)
+        self.totals = np.zeros(6, dtype=np.int64)
+        self.eta: NDArray[np.float64] | None = None
+        self.began = time.perf_counter()
+
+    def elapsed(self) -> float:
+        return time.perf_counter() - self.began
+
+    def begin(self, settings: Any) -> None:
+        """A round starts: counters of earlier rounds are kept apart, reasons to stop forgotten."""
+        self.before = self.totals.copy()
+        self.reason = None
+
+    def remaining(self, settings: Any) -> Any:
+        """The settings with the iterations of earlier rounds taken off the limit."""
+        if settings.max_iter < 0 or self.before[0] == 0:
+            return settings
+        values = {f.name: getattr(settings, f.name) for f in fields(settings)}
+        values["max_iter"] = max(0, settings.max_iter - int(self.before[0]))
+        return type(settings)(**values)
+
+    def end(self, outcome: Outcome) -> None:
+        self.totals[0] = self.before[0] + outcome.iterations
+        self.iterations, self.evaluations = int(self.totals[0]), int(self.totals[1])
+
+    def __call__(self, snapshot: Snapshot) -> bool:
+        event = self._record(snapshot)
+        self.history.events.append(event)
+        if self.callback is not None and self.callback(event) is True:
+            self.reason = Status.STOPPED
+        elif self.gap_tol is not None and event.relative_gap <= self.gap_tol:
+            self.reason = Status.CONVERGED
+        elif self.time_limit is not None and self.elapsed() >= self.time_limit:
+            self.reason = Status.TIME_LIMIT
+        return self.reason is not None
+
+    def _record(self, snapshot: Snapshot) -> Event:
+        s = snapshot
+        counted = (s.iteration, s.kernel_evaluations, s.cache_hits, s.cache_misses, s.function_hits, s.function_misses)
+        self.totals = self.before + np.array(counted, dtype=np.int64)
+        primal = dual = gap = float("nan")
+        if s.gradient is not None:
+            believed, self.eta = judge(self.problem, s.a, s.gradient, self.eta, s.objective)
+            primal, dual, gap = believed.primal, believed.dual, believed.relative_gap
+        elif s.objective is not None:
+            dual = -s.objective
+        iteration, evaluations, *rest = (int(total) for total in self.totals)
+        return Event(
+            iteration, self.elapsed(), primal, dual, gap, s.violation, int(np.count_nonzero(s.a)), evaluations, *rest
+        )
+
+    def believed(self, outcome: Outcome) -> bool:
+        """Whether this round ended because the goal was believed to be met (or nothing was left to do)."""
+        return (self.reason or outcome.status) in (Status.CONVERGED, Status.STALLED)
+
+    def distance(self, certificate: Certificate) -> float:
+        """What must fall below the goal."""
+        if certificate.note or self.gap_tol is None:
+            return certificate.kkt_violation
+        return certificate.relative_gap
+
+    def holds(self, certificate: Certificate) -> bool:
+        """Whether the certificate bears the goal out."""
+        off = self.distance(certificate)
+        if certificate.note or self.gap_tol is None:
+            return bool(off <= self.tol * (1.0 + _ROUNDING) + _ROUNDING * self.tol)
+        return bool(off <= self.gap_tol)
+
+    def verdict(self, outcome: Outcome, certificate: Certificate) -> Status:
+        """How the run ended, in the certificate's light."""
+        if self.holds(certificate):
+            return Status.CONVERGED if self.reason is not Status.STOPPED else Status.STOPPED
+        claimed = self.reason or outcome.status
+        return Status.STALLED if claimed is Status.CONVERGED else claimed

@@ -1,0 +1,358 @@
+"""Sequential minimal optimisation: two variables at a time.
+
+Problem (see `dualgap.problem`)::
+
+    min_a  1/2 a'Ha + f0'a    subject to    lo <= a <= hi,    F'a = e
+
+where the equality constraints fall apart into groups (no constraint; the bias of a C-SVC; one group a class for
+nu-SVC and a sign for nu-SVR). A step moves one pair of a group along its constraint, exactly and clipped (lecture,
+"Sequential Minimal Optimization"; corrected: a flat pair runs to the bound that descends). A variable in no
+constraint moves alone.
+
+Variants: ``second_order`` selects the pair by the decrease it promises (as LIBSVM does) and can shrink;
+``keerthi1`` and ``keerthi2`` are Platt's loops with Keerthi's two thresholds, the reference of the Rosen paper.
+
+Cost of an iteration: two kernel rows (cached) and O(n). Use it as the reference, for small problems, and where
+iteration counts of the literature are wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dualgap.certificate import exact_gradient
+from dualgap.constraints import feasible_start
+from dualgap.kernels.gram import ElementStore, Store, row_store
+from dualgap.result import Outcome, Snapshot, Status
+from dualgap.solvers import _smo_keerthi as keerthi
+from dualgap.solvers import _smo_pairs as pairs
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dualgap.problem import DualQP
+
+# A chunk is as many steps as there are variables, but at least 100 (a Python round trip costs as much as some ten
+# steps), at most 1000 (the interval at which LIBSVM shrinks), and never more than 10^8 entry updates (a tenth of a
+# second or so), so that an interrupt is answered at once.
+_CHUNK_LEAST, _CHUNK_MOST, _CHUNK_WORK = 100, 1000, 100_000_000
+# Rows are moved together only when that shortens them by a fifth: moving costs a pass over the cache.
+_WORTH_MOVING = 0.8
+
+
+@dataclass(frozen=True)
+class Options:
+    """Settings of `smo`.
+
+    Attributes
+    ----------
+    tol : float
+        Stop when the two thresholds of every group are at most this far apart (a KKT violation).
+    first_tol : float
+        The violation to reach first; it is then divided by 10 until `tol`, whoever watches the gap being asked at
+        each stage. Not below `tol`.
+    max_iter : int
+        Steps at most; -1 for no limit.
+    variant : {"second_order", "keerthi1", "keerthi2"}
+        How pairs are chosen.
+    shrinking : bool
+        Set bounded variables aside that look settled (``second_order`` only).
+    function_cache : {"all", "free"}
+        Keep the gradient of all variables, or of the free ones alone (``keerthi1``, ``keerthi2`` only).
+    """
+
+    tol: float = 1e-3
+    first_tol: float = 0.0
+    max_iter: int = -1
+    variant: str = "second_order"
+    shrinking: bool = True
+    function_cache: str = "all"
+
+    def __post_init__(self) -> None:
+        if self.variant not in ("second_order", "keerthi1", "keerthi2"):
+            raise ValueError(
+                f"variant must be 'second_order', 'keerthi1' or 'keerthi2' for solver 'smo'; got {self.variant!r}."
+            )
+        if self.function_cache not in ("all", "free"):
+            raise ValueError(f"function_cache must be 'all' or 'free'; got {self.function_cache!r}.")
+        if self.function_cache == "free" and self.variant == "second_order":
+            raise ValueError("function_cache='free' needs variant='keerthi1' or 'keerthi2'.")
+
+
+def supports(problem: DualQP, options: Options | None = None) -> str | None:
+    """None, or why the problem is not for this solver."""
+    groups = problem.groups
+    if groups is None:
+        return (
+            f"smo moves pairs along one constraint, and the {problem.k} equality constraints of this problem are "
+            f"coupled (as in semi-parametric models)"
+        )
+    if options is not None and options.variant != "second_order" and np.any(groups.group < 0):
+        return f"variant {options.variant!r} moves pairs only, and some variables are in no equality constraint"
+    return None
+
+
+def solve(
+    problem: DualQP,
+    options: Options,
+    callback: Callable[[Snapshot], bool],
+    start: NDArray[np.float64] | None = None,
+) -> Outcome:
+    """Minimise from `start` (a feasible point; found here when None)."""
+    a = feasible_start(problem) if start is None else np.clip(start, problem.lo, problem.hi)
+    gradient = exact_gradient(problem, a) if np.any(a) else problem.f0.copy()
+    run = _Run(problem, options, callback, a, gradient)
+    return run.second_order() if options.variant == "second_order" else run.keerthi()
+
+
+class _Run:
+    """The state of one run: full vectors, and compact copies of the active variables for compiled code."""
+
+    def __init__(
+        self,
+        problem: DualQP,
+        options: Options,
+        callback: Callable[[Snapshot], bool],
+        a: NDArray[np.float64],
+        gradient: NDArray[np.float64],
+    ) -> None:
+        groups = problem.groups
+        assert groups is not None  # supports() has said so
+        self.problem, self.options, self.callback = problem, options, callback
+        self.a, self.gradient = a, gradient
+        self.objective = 0.5 * float(a @ (gradient + problem.f0))
+        self.groups = groups
+        self.inverse = np.divide(1.0, groups.scale, out=np.zeros(problem.n), where=groups.scale != 0.0)
+        self.diagonal = problem.gram.diag()[problem.index] + problem.ridge
+        self.store: Store = row_store(problem.gram)
+        self.store.reset()
+        self.evaluations_before = problem.gram.evaluations
+        self.counts_before = self.store.counts.copy()
+        self.function_misses = 0
+        self.iterations = 0
+        self.tol = max(options.tol, options.first_tol)
+        self.violation = np.inf
+        count = groups.rhs.shape[0]
+        self.up_value, self.low_value = np.empty(count), np.empty(count)
+        self.up_index, self.low_index = np.empty(count, np.int64), np.empty(count, np.int64)
+        self.needed = np.zeros(2, np.int64)
+        self.report = np.zeros(2)
+        self.state = np.zeros(4, np.int64)
+        self.activate(np.arange(problem.n))
+
+    # -- the active set ------------------------------------------------------------------------------------------
+
+    def activate(self, active: NDArray[np.intp]) -> None:
+        """Copy the active variables together and restrict the stored rows to their points."""
+        p = self.problem
+        self.active = active
+        points = np.unique(p.index[active])
+        if points.size < _WORTH_MOVING * self.store.width:
+            self.store.restrict(points)
+        width = self.store.columns
+        self.column = p.index[active] if width is None else np.searchsorted(width, p.index[active])
+        self.local = {
+            "point": p.index[active].astype(np.int64),
+            "column": self.column.astype(np.int64),
+            "sign": p.sign[active],
+            "group": self.groups.group[active],
+            "inverse": self.inverse[active],
+            "ridge": p.ridge[active],
+            "diagonal": self.diagonal[active],
+            "a": self.a[active],
+            "gradient": self.gradient[active],
+            "lo": p.lo[active],
+            "hi": p.hi[active],
+        }
+
+    def write_back(self) -> None:
+        """Put the active variables back into the full vectors."""
+        self.a[self.active] = self.local["a"]
+        self.gradient[self.active] = self.local["gradient"]
+
+    def shrink(self) -> None:
+        """Set aside bounded variables on the right side of both thresholds."""
+        v = -self.local["gradient"] * self.local["inverse"]
+        g, rising = self.local["group"], self.local["inverse"] > 0
+        at_lo, at_hi = self.local["a"] <= self.local["lo"], self.local["a"] >= self.local["hi"]
+        alone = g < 0
+        only_up = np.where(rising, at_lo, at_hi) & ~alone
+        only_down = np.where(rising, at_hi, at_lo) & ~alone
+        settled = np.zeros(g.shape[0], dtype=bool)
+        if self.up_value.size:
+            settled |= only_up & (v < self.low_value[g])
+            settled |= only_down & (v > self.up_value[g])
+        slope = self.local["gradient"]
+        settled |= alone & ((at_lo & (slope > self.violation)) | (at_hi & (slope < -self.violation)))
+        if settled.any():
+            self.write_back()
+            if self.active.size == self.problem.n:
+                self.when_whole = self.a.copy(), self.gradient.copy()
+            self.activate(self.active[~settled])
+
+    def unshrink(self) -> None:
+        """All variables again: the gradient of those set aside catches up with what changed since."""
+        self.write_back()
+        p = self.problem
+        # Variables left at different times; what all of them know is the moment when none was aside.
+        a_then, gradient_then = self.when_whole
+        change = np.bincount(p.index, weights=p.sign * (self.a - a_then), minlength=p.gram.n)
+        moved = np.flatnonzero(change)
+        aside = np.ones(p.n, dtype=bool)
+        aside[self.active] = False
+        rows = np.unique(p.index[aside])
+        missing = np.zeros(rows.size)
+        p.gram.accumulate(missing, moved, change[moved], rows)
+        caught_up = p.sign[aside] * missing[np.searchsorted(rows, p.index[aside])]
+        caught_up += p.ridge[aside] * (self.a - a_then)[aside]
+        self.gradient[aside] = gradient_then[aside] + caught_up
+        self.store.reset()
+        self.activate(np.arange(p.n))
+
+    # -- running -------------------------------------------------------------------------------------------------
+
+    def chunk_steps(self) -> int:
+        """Steps of the next chunk."""
+        m = max(1, self.active.size)
+        steps = min(max(m, _CHUNK_LEAST), _CHUNK_MOST, max(1, _CHUNK_WORK // m))
+        limit = self.options.max_iter
+        return steps if limit < 0 else max(0, min(steps, limit - self.iterations))
+
+    def tell(self, complete: bool) -> bool:
+        """Report to the callback; True when it asks to stop."""
+        self.write_back()
+        spent = self.store.counts - self.counts_before
+        return self.callback(
+            Snapshot(
+                iteration=self.iterations,
+                a=self.a,
+                gradient=self.gradient if complete else None,
+                objective=self.objective,
+                violation=self.violation,
+                kernel_evaluations=self.problem.gram.evaluations - self.evaluations_before,
+                cache_hits=int(spent[0]),
+                cache_misses=int(spent[1]),
+                function_hits=int(self.state[keerthi.FUNCTION_HITS]),
+                function_misses=self.function_misses,
+            )
+        )
+
+    def outcome(self, status: Status) -> Outcome:
+        """Leave the store whole for whoever comes next."""
+        self.write_back()
+        self.store.reset()
+        return Outcome(self.a, self.iterations, status)
+
+    def second_order(self) -> Outcome:
+        """Second-order selection with shrinking."""
+        s = self.store
+        while True:
+            budget = self.chunk_steps()
+            while True:
+                code, steps = pairs.pair_chunk(
+                    s.values, s.slot, s.stamp, s.clock, s.counts, *self.local.values(),
+                    self.up_value, self.low_value, self.up_index, self.tol, budget, self.needed, self.report,
+                )  # fmt: skip
+                self.absorb(steps)
+                budget -= steps
+                if code != pairs.NEED_ROWS:
+                    break
+                s.load(self.needed, None)
+            whole = self.active.size == self.problem.n
+            if code == pairs.CONVERGED and not whole:
+                self.unshrink()
+                continue
+            if self.tell(complete=True):
+                return self.outcome(Status.STOPPED)
+            if code == pairs.CONVERGED and not self.tighten():
+                return self.outcome(Status.CONVERGED)
+            if 0 <= self.options.max_iter <= self.iterations:
+                return self.outcome(Status.MAX_ITER)
+            if self.options.shrinking:
+                self.shrink()
+
+    def keerthi(self) -> Outcome:
+        """Platt's loops with Keerthi's thresholds."""
+        s, keep_all = self.store, self.options.function_cache == "all"
+        local = dict(self.local)
+        known = np.ones(self.problem.n, dtype=np.bool_)
+        before, (lo, hi) = list(local.values())[:9], (local["lo"], local["hi"])
+        thresholds = (self.up_value, self.low_value, self.up_index, self.low_index)
+        keerthi.reset_thresholds(
+            local["a"], local["gradient"], known, lo, hi, local["inverse"], local["group"], *thresholds
+        )
+        self.state[keerthi.EXAMINE_ALL] = 1
+        modification = 1 if self.options.variant == "keerthi1" else 2
+        while True:
+            budget = self.chunk_steps()
+            while True:
+                code, steps = keerthi.keerthi_chunk(
+                    modification, keep_all, s.values, s.slot, s.stamp, s.clock, s.counts, *before, known, lo, hi,
+                    *thresholds, self.tol, budget, self.needed, self.report, self.state,
+                )  # fmt: skip
+                self.absorb(steps)
+                budget -= steps
+                if code == pairs.NEED_ROWS:
+                    s.load(self.needed, None if keep_all else self.free_columns(self.needed))
+                elif code == pairs.NEED_GRADIENT:
+                    self.refresh(int(self.needed[0]), known)
+                else:
+                    break
+                if isinstance(s, ElementStore) and code == pairs.NEED_GRADIENT:
+                    s.reset()
+            if self.tell(complete=keep_all):
+                return self.outcome(Status.STOPPED)
+            if code == pairs.CONVERGED and not self.tighten():
+                return self.outcome(Status.CONVERGED)
+            if 0 <= self.options.max_iter <= self.iterations:
+                return self.outcome(Status.MAX_ITER)
+            if isinstance(s, ElementStore):
+                s.reset()
+
+    def tighten(self) -> bool:
+        """Go on to the next tenth of the tolerance; False when the last one is reached."""
+        if self.tol <= self.options.tol:
+            return False
+        self.tol = max(self.options.tol, 0.1 * self.tol)
+        self.state[keerthi.EXAMINE_ALL], self.state[keerthi.CURSOR], self.state[keerthi.CHANGED] = 1, 0, 0
+        return True
+
+    def absorb(self, steps: int) -> None:
+        """Count the steps of a chunk and follow the objective."""
+        self.iterations += steps
+        self.violation = float(self.report[0])
+        self.objective += float(self.report[1])
+        if not (np.isfinite(self.objective) and self.violation >= 0.0):
+            raise ValueError(
+                "The kernel values or targets are too large for float64 arithmetic: the objective is no longer "
+                "finite. Scale the features (for example with StandardScaler) or reduce gamma, degree or C."
+            )
+
+    def free_columns(self, points: NDArray[np.int64]) -> NDArray[np.intp]:
+        """Columns a step reads when only the free variables' gradient is kept."""
+        a, lo, hi = self.local["a"], self.local["lo"], self.local["hi"]
+        free = self.problem.index[(lo < a) & (a < hi)]
+        return np.unique(np.concatenate([free, points]))
+
+    def refresh(self, t: int, known: NDArray[np.bool_]) -> None:
+        """Compute the gradient of one variable the function cache does not hold."""
+        p, a = self.problem, self.local["a"]
+        used = np.flatnonzero(a)
+        coefficients = np.bincount(p.index[used], weights=p.sign[used] * a[used], minlength=p.gram.n)
+        points = np.flatnonzero(coefficients)
+        target = int(p.index[t])
+        if isinstance(self.store, ElementStore):
+            self.store.load(np.array([target]), points)
+            row = self.store.values[0, points]
+        elif self.store.slot[target] >= 0:
+            row = self.store.values[self.store.slot[target], points]
+        else:
+            row = p.gram.block(np.array([target]), points)[0]
+        product = float(row.astype(np.float64) @ coefficients[points])
+        self.local["gradient"][t] = p.f0[t] + p.sign[t] * product + p.ridge[t] * a[t]
+        known[t] = True
+        self.function_misses += 1
