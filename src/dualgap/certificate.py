@@ -15,6 +15,7 @@ positive semidefinite; for an indefinite kernel D is no bound and no gap exists.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -71,8 +72,12 @@ def certify(
 def exact_gradient(problem: DualQP, a: NDArray[np.float64]) -> NDArray[np.float64]:
     """``H a + f0`` in float64, from the data and not from anything a solver kept."""
     coefficients = np.bincount(problem.index, weights=problem.sign * a, minlength=problem.gram.n)
-    product = problem.gram.exact(coefficients)
-    return problem.sign * product[problem.index] + problem.ridge * a + problem.f0
+    points = np.unique(problem.index)
+    if points.size == problem.gram.n:
+        product = problem.gram.exact(coefficients)[problem.index]
+    else:
+        product = problem.gram.exact(coefficients, points)[np.searchsorted(points, problem.index)]
+    return problem.sign * product + problem.ridge * a + problem.f0
 
 
 def judge(
@@ -150,6 +155,25 @@ def indefinite(gram: Gram, points: NDArray[np.intp]) -> str:
             f"on {pool.size} points), so the dual bounds nothing and the solution is a stationary point"
         )
     return ""
+
+
+def combine(certificates: Sequence[Certificate]) -> Certificate:
+    """One certificate for several independent problems: that of their sum."""
+    if len(certificates) == 1:
+        return certificates[0]
+    primal = sum(c.primal for c in certificates)
+    dual = sum(c.dual for c in certificates)
+    gap = sum(c.gap for c in certificates)
+    notes = [c.note for c in certificates if c.note]
+    return Certificate(
+        primal,
+        dual,
+        gap,
+        gap / max(abs(primal), abs(dual), 1e-300),
+        max(c.kkt_violation for c in certificates),
+        max(c.infeasibility for c in certificates),
+        notes[0] if notes else "",
+    )
 
 
 def _with(certificate: Certificate, infeasible: float, note: str) -> Certificate:

@@ -53,6 +53,7 @@ def solve(
     time_limit: float | None = None,
     callback: Callable[[Event], bool | None] | None = None,
     start: NDArray[np.float64] | None = None,
+    warn: bool = True,
     **options: Any,
 ) -> Result:
     """Solve a dual quadratic program and certify the answer.
@@ -75,6 +76,8 @@ def solve(
         Called with an `Event` between chunks; returning True stops the run.
     start : ndarray or None
         A feasible point to start from.
+    warn : bool
+        Whether ending short of the goal is a warning beside the status.
     **options
         Settings of the solver's own (see its ``Options``).
 
@@ -109,7 +112,7 @@ def solve(
     keeper = _Keeper(problem, tol, gap_tol, time_limit, callback)
     outcome, certificate, eta = _until_certified(problem, module, settings, keeper, start)
     status = keeper.verdict(outcome, certificate)
-    if status is not Status.CONVERGED and status is not Status.STOPPED:
+    if warn and status not in (Status.CONVERGED, Status.STOPPED):
         aim = f"relative gap {gap_tol:g}" if gap_tol is not None else f"KKT violation {tol:g}"
         warnings.warn(
             f"{name} ended short of {aim}: {status.message}. Certified: {certificate}.",

@@ -68,8 +68,10 @@ class Gram(Protocol):
     ) -> None:
         """``out += K[rows, points] @ delta`` (all rows when None), summed in float64, nothing stored needlessly."""
 
-    def exact(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """``K @ weights`` in float64 throughout, for certificates."""
+    def exact(
+        self, weights: NDArray[np.float64], rows: NDArray[np.intp] | None = None
+    ) -> NDArray[np.float64]:
+        """``K[rows] @ weights`` (all rows when None) in float64 throughout, for certificates."""
 
 
 class FullGram:
@@ -120,13 +122,15 @@ class FullGram:
             chosen = chosen if rows is None else chosen[:, rows]
             out += delta[start : start + 256] @ chosen.astype(np.float64, copy=False)
 
-    def exact(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """``K @ weights``; from the data in float64 where the stored entries are rounded."""
+    def exact(
+        self, weights: NDArray[np.float64], rows: NDArray[np.intp] | None = None
+    ) -> NDArray[np.float64]:
+        """``K[rows] @ weights``; from the data in float64 where the stored entries are rounded."""
         if self._source is not None and self.dtype != np.float64:
-            return self._source.exact(weights)
-        out = np.zeros(self.n)
+            return self._source.exact(weights, rows)
+        out = np.zeros(self.n if rows is None else len(rows))
         used = np.flatnonzero(weights)
-        self.accumulate(out, used, weights[used])
+        self.accumulate(out, used, weights[used], rows)
         return out
 
 
@@ -230,26 +234,27 @@ class KernelGram:
         self.evaluations += targets.n * len(points)
         contract(self.kernel, targets, self.points.take(points), delta, out, n_jobs=self.n_jobs)
 
-    def exact(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """``K @ weights`` in float64 from the data, over the points in use."""
-        out = np.zeros(self.n)
+    def exact(
+        self, weights: NDArray[np.float64], rows: NDArray[np.intp] | None = None
+    ) -> NDArray[np.float64]:
+        """``K[rows] @ weights`` in float64 from the data, over the points in use."""
+        targets = self.points if rows is None else self.points.take(rows)
+        out = np.zeros(targets.n)
         used = np.flatnonzero(weights)
         columns = self.points.take(used)
         if self.kernel.name == "linear":
-            _linear_product(self.points.original, columns.original, weights[used], out)
+            _linear_product(targets.original, columns.original, weights[used], out)
         elif used.size:
-            contract(
-                self.kernel, self.points, columns, weights[used], out, exact=True, n_jobs=self.n_jobs
-            )
+            contract(self.kernel, targets, columns, weights[used], out, exact=True, n_jobs=self.n_jobs)
             # The formula at distance zero may round; the diagonal is known.
-            if self.kernel.name in ("rbf", "laplacian", "chi2"):
-                out[used] += weights[used] * (1.0 - self._exact_self(columns))
+            if self.kernel.name == "rbf":
+                missing = np.zeros(self.n)
+                missing[used] = weights[used] * (1.0 - self._exact_self(columns))
+                out += missing if rows is None else missing[rows]
         return out
 
     def _exact_self(self, columns: Points) -> NDArray[np.float64]:
         """What the float64 tiles hold on the diagonal, to be replaced by the exact 1."""
-        if self.kernel.name != "rbf":
-            return np.ones(columns.n)
         found = np.empty(columns.n)
         for start in range(0, columns.n, 1024):
             part = columns.exact(slice(start, start + 1024))

@@ -1,0 +1,258 @@
+"""What all kernel estimators share: parameters, the Gram matrix, one solved task, kernel sums for prediction."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import _num_samples, check_array, check_is_fitted, validate_data
+
+from dualgap.certificate import combine
+from dualgap.estimators.progress import progress_callback
+from dualgap.formulations import Model, build, parametric_values, recover
+from dualgap.kernels.contraction import contract
+from dualgap.kernels.functions import NAMES, Kernel
+from dualgap.kernels.gram import make_gram
+from dualgap.kernels.points import prepare
+from dualgap.result import Result, Status
+from dualgap.run import solve
+from dualgap.solvers import SOLVERS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dualgap.kernels.gram import Gram
+
+# scikit-learn's own limits, so that its users meet the same errors.
+SHARED_CONSTRAINTS: dict[str, Any] = {
+    "kernel": [StrOptions(set(NAMES)), callable],
+    "degree": [Interval(Integral, 0, None, closed="left")],
+    "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="left")],
+    "coef0": [Interval(Real, None, None, closed="neither")],
+    "shrinking": ["boolean"],
+    "tol": [Interval(Real, 0.0, None, closed="neither")],
+    "cache_size": [Interval(Real, 0, None, closed="neither")],
+    "verbose": ["verbose"],
+    "max_iter": [Interval(Integral, -1, None, closed="left")],
+    "solver": [StrOptions({"auto", *SOLVERS})],
+    "gap_tol": [Interval(Real, 0.0, None, closed="neither"), None],
+    "time_limit": [Interval(Real, 0.0, None, closed="neither"), None],
+    "callback": [callable, None],
+    "parametric": [list, tuple, callable, None],
+    "n_jobs": [Integral, None],
+    "solver_options": [dict, None],
+}
+
+
+class KernelSVM(BaseEstimator):  # type: ignore[misc]
+    """Base of the kernel estimators; `_row` names the formulation."""
+
+    _row: str
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        tags.input_tags.positive_only = self.kernel == "chi2"
+        return tags
+
+    # -- data ----------------------------------------------------------------------------------------------------
+
+    def _check_fit_data(self, X: Any, y: Any, **checks: Any) -> tuple[Any, Any]:
+        """Validated X (float32 stays float32) and y."""
+        if sp.issparse(X) and self.kernel == "precomputed":
+            raise TypeError("Sparse precomputed kernels are not supported.")
+        if callable(self.kernel) and not hasattr(X, "dtype"):
+            # A callable may take anything with a length (strings, graphs); it is not ours to convert.
+            X = np.asarray(X, dtype=object) if not sp.issparse(X) else X
+            return X, y
+        targets = {} if y is None else {"y": y}
+        checked = validate_data(
+            self,
+            X,
+            dtype=[np.float64, np.float32] if not callable(self.kernel) else None,
+            order="C",
+            accept_sparse="csr",
+            accept_large_sparse=True,
+            **targets,
+            **checks,
+        )
+        X, y = checked if targets else (checked, None)
+        if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
+            raise ValueError(
+                f"Precomputed matrix must be a square matrix. Input is a {X.shape[0]}x{X.shape[1]} matrix."
+            )
+        self._check_chi2(X)
+        return X, y
+
+    def _check_chi2(self, X: Any) -> None:
+        if self.kernel == "chi2" and (X.min() if X.shape[0] else 0) < 0:
+            raise ValueError(
+                f"Negative values in data passed to {type(self).__name__}: kernel='chi2' is defined for "
+                f"non-negative features only; shift the data (MinMaxScaler) or use kernel='laplacian'."
+            )
+
+    def _check_predict_data(self, X: Any) -> Any:
+        check_is_fitted(self)
+        if callable(self.kernel) and not hasattr(X, "dtype"):
+            return np.asarray(X, dtype=object)
+        if self.kernel == "precomputed":
+            X = check_array(X, dtype=[np.float64, np.float32], order="C")
+            if X.shape[1] != self.shape_fit_[0]:
+                raise ValueError(
+                    f"X.shape[1] = {X.shape[1]} should be equal to {self.shape_fit_[0]}, "
+                    f"the number of samples at training time"
+                )
+            return X
+        X = validate_data(
+            self,
+            X,
+            dtype=[np.float64, np.float32] if not callable(self.kernel) else None,
+            order="C",
+            accept_sparse="csr",
+            accept_large_sparse=True,
+            reset=False,
+        )
+        self._check_chi2(X)
+        return X
+
+    def _check_weights(self, sample_weight: Any, n: int) -> NDArray[np.float64]:
+        """Weights as scikit-learn's support vector machines read them: zero and below leave a sample out."""
+        if sample_weight is None:
+            return np.ones(n)
+        weight = check_array(
+            sample_weight, dtype=np.float64, ensure_2d=False, input_name="sample_weight", ensure_min_samples=0
+        )
+        if weight.ndim == 0:
+            weight = np.full(n, float(weight))
+        if weight.shape != (n,):
+            raise ValueError(
+                f"sample_weight and X have incompatible shapes: {weight.shape} vs ({n},); "
+                f"pass one weight a sample."
+            )
+        if not np.any(weight > 0.0):
+            raise ValueError("Invalid input - all samples have zero or negative weights.")
+        return np.maximum(weight, 0.0)
+
+    # -- fitting -------------------------------------------------------------------------------------------------
+
+    def _make_kernel(self, X: Any) -> Kernel:
+        """The kernel with `gamma` resolved as scikit-learn does."""
+        if callable(self.kernel):
+            return Kernel("callable", function=self.kernel)
+        gamma = self.gamma
+        if self.kernel == "precomputed":
+            gamma = 0.0
+        elif gamma == "scale":
+            if sp.issparse(X):
+                variance = float(X.multiply(X).mean() - X.mean() ** 2)
+            else:
+                variance = float(X.var(dtype=np.float64))
+            gamma = 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+        elif gamma == "auto":
+            gamma = 1.0 / X.shape[1]
+        self._gamma = float(gamma)
+        return Kernel(self.kernel, gamma=self._gamma, coef0=float(self.coef0), degree=self.degree)
+
+    def _make_gram(self, X: Any) -> Gram:
+        self._kernel = self._make_kernel(X)
+        options = dict(self.solver_options or {})
+        return make_gram(
+            X,
+            self._kernel,
+            cache_size=self.cache_size,
+            cache=options.get("cache", "row"),
+            n_jobs=self.n_jobs,
+        )
+
+    def _solve_task(self, gram: Gram, y: Any, weight: Any, phi: Any, **parameters: Any) -> tuple[Result, Model]:
+        """Build, solve and recover one task."""
+        problem = build(self._row, gram, y, sample_weight=weight, parametric=phi, **parameters)
+        options = {key: value for key, value in (self.solver_options or {}).items() if key != "cache"}
+        options.setdefault("shrinking", self.shrinking)
+        result = solve(
+            problem,
+            self.solver,
+            tol=self.tol,
+            gap_tol=self.gap_tol,
+            max_iter=self.max_iter,
+            time_limit=self.time_limit,
+            callback=progress_callback(self.callback, self.verbose),
+            warn=False,
+            **options,
+        )
+        return result, recover(problem, result.a, result.eta)
+
+    def _phi(self, X: Any, n: int) -> NDArray[np.float64] | None:
+        """Values of the semi-parametric functions at the samples."""
+        return None if self.parametric is None else parametric_values(self.parametric, X, n)
+
+    def _keep_results(self, results: list[Result], X: Any) -> None:
+        """Fitted attributes that tell how good the solution is."""
+        self.shape_fit_ = X.shape if hasattr(X, "shape") else (_num_samples(X),)
+        self.certificates_ = [result.certificate for result in results]
+        self.certificate_ = combine(self.certificates_)
+        self.history_ = results[0].history if len(results) == 1 else [result.history for result in results]
+        self.solver_ = results[0].solver
+        statuses = [result.status for result in results]
+        self.status_ = next((s for s in statuses if s is not Status.CONVERGED), Status.CONVERGED)
+        self.fit_status_ = int(self.status_ not in (Status.CONVERGED, Status.STOPPED))
+        if self.fit_status_:
+            warnings.warn(
+                f"{type(self).__name__} ended short of its tolerance: {self.status_.message} "
+                f"(max_iter={self.max_iter}, time_limit={self.time_limit}). Certified: {self.certificate_}.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def _keep_support(self, X: Any, support: NDArray[np.intp]) -> None:
+        self.support_ = support.astype(np.int32)
+        self._sparse = sp.issparse(X)
+        if self.kernel == "precomputed":
+            self.support_vectors_ = np.empty((0, 0), dtype=X.dtype)
+        else:
+            self.support_vectors_ = X[support]
+
+    def _public(self, coefficients: NDArray[np.float64]) -> Any:
+        """Coefficients as users see them: sparse where the data was."""
+        return sp.csr_matrix(coefficients) if self._sparse else coefficients.copy()
+
+    # -- prediction ----------------------------------------------------------------------------------------------
+
+    def _kernel_sums(self, X: Any, weights: NDArray[np.float64], chosen: slice = slice(None)) -> NDArray[np.float64]:
+        """``K(X, support vectors) @ weights`` for some of the support vectors; `weights` has a row each."""
+        out = np.zeros((_num_samples(X), weights.shape[1]))
+        if weights.shape[0] == 0:
+            return out
+        if self.kernel == "precomputed":
+            out += X[:, self.support_[chosen]] @ weights
+            return out
+        vectors = prepare(self.support_vectors_[chosen], self._kernel)
+        contract(self._kernel, prepare(X, self._kernel, vectors), vectors, weights, out, n_jobs=self.n_jobs)
+        return out
+
+    def _free_part(self, X: Any) -> NDArray[np.float64]:
+        """The semi-parametric part of the decision function, a column a task."""
+        if self.parametric is None:
+            return np.zeros((1, self.parametric_coef_.shape[0]))
+        return parametric_values(self.parametric, X, _num_samples(X)) @ self.parametric_coef_.T
+
+    @property
+    def coef_(self) -> Any:
+        """Weights of the features, for a linear kernel."""
+        if self.kernel != "linear":
+            raise AttributeError("coef_ is only available when using a linear kernel")
+        coef = self._linear_coef()
+        # Read-only, because writing to it would not change predictions.
+        (coef.data if sp.issparse(coef) else coef).flags.writeable = False
+        return coef
+
+    def _linear_coef(self) -> Any:
+        product = self._dual_coef @ self.support_vectors_
+        return sp.csr_matrix(product) if self._sparse else np.asarray(product)

@@ -1,0 +1,375 @@
+"""Support vector classification: `SVC` and `NuSVC`, two classes or one against one."""
+
+from __future__ import annotations
+
+import warnings
+from itertools import combinations
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin, _fit_context
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import column_or_1d, compute_class_weight
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
+from sklearn.utils.validation import check_consistent_length
+
+from dualgap.estimators.base import SHARED_CONSTRAINTS, KernelSVM
+from dualgap.estimators.parameters import documented
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from dualgap.formulations import Model
+
+
+class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
+    """Fitting and prediction of both classifiers."""
+
+    def _task_parameters(self) -> dict[str, float]:
+        raise AttributeError("set by the subclasses")
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features) or (n_samples, n_samples)
+            Training samples; for ``kernel="precomputed"`` the kernel matrix.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Rescales C a sample; a sample of weight zero (or less) is left out.
+
+        Returns
+        -------
+        self : object
+        """
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None. Pass class labels."
+            )
+        X, y = self._check_fit_data(X, y)
+        check_consistent_length(X, y)
+        codes, weight = self._check_classes(y, self._check_weights(sample_weight, len(y)))
+        gram, phi = self._make_gram(X), self._phi(X, len(y))
+        outcomes = []
+        for first, second in self._pairs():
+            members = np.flatnonzero((codes == first) | (codes == second))
+            target = np.where(codes == (second if len(self.classes_) == 2 else first), 1.0, -1.0)
+            task_weight = np.zeros(len(codes))
+            task_weight[members] = weight[members]
+            result, model = self._solve_task(gram, target, task_weight, phi, **self._task_parameters())
+            outcomes.append((result, self._scaled(model)))
+        self._assemble(X, codes, [model for _, model in outcomes])
+        self.n_iter_ = np.array([result.iterations for result, _ in outcomes], dtype=np.int32)
+        self._keep_results([result for result, _ in outcomes], X)
+        return self
+
+    def _check_classes(
+        self, y: Any, weight: NDArray[np.float64]
+    ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"The number of classes has to be greater than one; got {len(self.classes_)} class"
+            )
+        present = np.bincount(codes, weights=weight, minlength=len(self.classes_))
+        if np.count_nonzero(present) < 2:
+            raise ValueError("Invalid input - all samples from all but one class have zero or negative weights.")
+        if self.class_weight == "balanced":
+            # By weight and not by count, so that a weight of two is the same as a sample twice.
+            with np.errstate(divide="ignore"):
+                self.class_weight_ = np.where(
+                    present > 0, present.sum() / (len(self.classes_) * present), 1.0
+                )
+        else:
+            self.class_weight_ = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
+        if not np.all(self.class_weight_ >= 0.0):
+            raise ValueError(f"class_weight must not be negative; got {self.class_weight!r}.")
+        return codes, weight * self.class_weight_[codes]
+
+    def _pairs(self) -> Iterator[tuple[int, int]]:
+        return combinations(range(len(self.classes_)), 2)
+
+    def _scaled(self, model: Model) -> Model:
+        return model
+
+    def _assemble(self, X: Any, codes: NDArray[np.intp], models: list[Model]) -> None:
+        """LIBSVM's layout: support vectors class by class; row j of `dual_coef_` holds a class's coefficients
+        against the j-th other class."""
+        n_classes = len(self.classes_)
+        used = np.zeros(len(codes), dtype=bool)
+        for model in models:
+            used |= model.coefficients != 0.0
+        support = np.flatnonzero(used)
+        support = support[np.argsort(codes[support], kind="stable")]
+        self._n_support = np.bincount(codes[support], minlength=n_classes).astype(np.int32)
+        self._keep_support(X, support)
+        coefficients = np.zeros((n_classes - 1, support.size))
+        ends = np.concatenate([[0], np.cumsum(self._n_support)])
+        for (first, second), model in zip(self._pairs(), models, strict=True):
+            of_first, of_second = slice(*ends[[first, first + 1]]), slice(*ends[[second, second + 1]])
+            coefficients[second - 1, of_first] = model.coefficients[support[of_first]]
+            coefficients[first, of_second] = model.coefficients[support[of_second]]
+        self._dual_coef = coefficients
+        self.dual_coef_ = self._public(coefficients)
+        self.intercept_ = np.array([model.bias for model in models])
+        self.parametric_coef_ = np.array([model.parametric for model in models])
+
+    @property
+    def n_support_(self) -> NDArray[np.int32]:
+        """Number of support vectors of each class."""
+        return np.asarray(self._n_support, dtype=np.int32)
+
+    def _decision_values(self, X: Any) -> NDArray[np.float64]:
+        """One column a pair; positive for the first class of the pair (the second where there are two)."""
+        X = self._check_predict_data(X)
+        n_classes = len(self.classes_)
+        free = self.intercept_ + self._free_part(X)
+        if n_classes == 2:
+            return self._kernel_sums(X, self._dual_coef.T) + free
+        ends = np.concatenate([[0], np.cumsum(self._n_support)])
+        sums = [
+            self._kernel_sums(X, self._dual_coef[:, ends[c] : ends[c + 1]].T, slice(ends[c], ends[c + 1]))
+            for c in range(n_classes)
+        ]
+        pairs = [sums[first][:, second - 1] + sums[second][:, first] for first, second in self._pairs()]
+        return np.column_stack(pairs) + free
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Signed distances to the boundaries, up to the norm of the weights.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray
+            Shape (n_samples,) for two classes; else (n_samples, n_classes) for
+            ``decision_function_shape="ovr"`` and (n_samples, n_classes * (n_classes - 1) / 2) for "ovo".
+        """
+        values = self._decision_values(X)
+        if len(self.classes_) == 2:
+            return values.ravel()
+        if self.decision_function_shape == "ovr":
+            return np.asarray(_ovr_decision_function(values < 0, -values, len(self.classes_)))
+        return values
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Class labels of samples.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        if self.break_ties and self.decision_function_shape == "ovo":
+            raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
+        values = self._decision_values(X)
+        if len(self.classes_) == 2:
+            return self.classes_[(values.ravel() > 0).astype(np.intp)]
+        if self.break_ties:
+            scores = _ovr_decision_function(values < 0, -values, len(self.classes_))
+        else:
+            scores = np.zeros((values.shape[0], len(self.classes_)))
+            for column, (first, second) in enumerate(self._pairs()):
+                won = values[:, column] > 0
+                scores[:, first] += won
+                scores[:, second] += ~won
+        return self.classes_[np.argmax(scores, axis=1)]
+
+    def _linear_coef(self) -> Any:
+        if len(self.classes_) == 2:
+            return super()._linear_coef()
+        import scipy.sparse as sp
+
+        ends = np.concatenate([[0], np.cumsum(self._n_support)])
+        rows = []
+        for first, second in self._pairs():
+            one, two = slice(*ends[[first, first + 1]]), slice(*ends[[second, second + 1]])
+            rows.append(
+                self._dual_coef[second - 1 : second, one] @ self.support_vectors_[one]
+                + self._dual_coef[first : first + 1, two] @ self.support_vectors_[two]
+            )
+        return sp.csr_matrix(np.vstack(rows)) if self._sparse else np.vstack(rows)
+
+
+_CLASSIFIER_CONSTRAINTS = {
+    **SHARED_CONSTRAINTS,
+    "class_weight": [StrOptions({"balanced"}), dict, None],
+    "decision_function_shape": [StrOptions({"ovr", "ovo"})],
+    "break_ties": ["boolean"],
+    "random_state": ["random_state"],
+}
+
+
+@documented("C", "kernel", "classifier")
+class SVC(_KernelClassifier):
+    """C-support vector classification with a certificate.
+
+    Minimises ``1/2 |w|^2 + C sum_i w_i max(0, 1 - y_i (<w, phi(x_i)> + b))``, for more than two classes a pair of
+    classes at a time. Drop-in for `sklearn.svm.SVC`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from dualgap import SVC
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = SVC(C=10, gap_tol=1e-6).fit(X, y)
+    >>> bool(model.certificate_.relative_gap <= 1e-6), float(model.score(X, y)) > 0.97
+    (True, True)
+    """
+
+    _row = "c_svc"
+    _parameter_constraints = {
+        **_CLASSIFIER_CONSTRAINTS,
+        "C": [Interval(Real, 0.0, None, closed="right")],
+    }
+
+    def __init__(
+        self,
+        *,
+        C: float = 1.0,
+        kernel: Any = "rbf",
+        degree: int = 3,
+        gamma: Any = "scale",
+        coef0: float = 0.0,
+        shrinking: bool = True,
+        tol: float = 1e-3,
+        cache_size: float = 200,
+        class_weight: Any = None,
+        verbose: Any = False,
+        max_iter: int = -1,
+        decision_function_shape: str = "ovr",
+        break_ties: bool = False,
+        random_state: Any = None,
+        solver: str = "auto",
+        gap_tol: float | None = None,
+        time_limit: float | None = None,
+        callback: Any = None,
+        parametric: Any = None,
+        n_jobs: int | None = None,
+        solver_options: dict[str, Any] | None = None,
+    ) -> None:
+        self.C = C
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.shrinking = shrinking
+        self.tol = tol
+        self.cache_size = cache_size
+        self.class_weight = class_weight
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+        self.random_state = random_state
+        self.solver = solver
+        self.gap_tol = gap_tol
+        self.time_limit = time_limit
+        self.callback = callback
+        self.parametric = parametric
+        self.n_jobs = n_jobs
+        self.solver_options = solver_options
+
+    def _task_parameters(self) -> dict[str, float]:
+        return {"C": float(self.C)}
+
+
+@documented("nu", "kernel", "classifier")
+class NuSVC(_KernelClassifier):
+    """nu-support vector classification with a certificate.
+
+    `nu` bounds the fraction of margin errors from above and of support vectors from below. Drop-in for
+    `sklearn.svm.NuSVC`; the decision function is scaled to a margin of 1 as there.
+    """
+
+    _row = "nu_svc"
+    _parameter_constraints = {
+        **_CLASSIFIER_CONSTRAINTS,
+        "nu": [Interval(Real, 0.0, 1.0, closed="right")],
+    }
+
+    def __init__(
+        self,
+        *,
+        nu: float = 0.5,
+        kernel: Any = "rbf",
+        degree: int = 3,
+        gamma: Any = "scale",
+        coef0: float = 0.0,
+        shrinking: bool = True,
+        tol: float = 1e-3,
+        cache_size: float = 200,
+        class_weight: Any = None,
+        verbose: Any = False,
+        max_iter: int = -1,
+        decision_function_shape: str = "ovr",
+        break_ties: bool = False,
+        random_state: Any = None,
+        solver: str = "auto",
+        gap_tol: float | None = None,
+        time_limit: float | None = None,
+        callback: Any = None,
+        parametric: Any = None,
+        n_jobs: int | None = None,
+        solver_options: dict[str, Any] | None = None,
+    ) -> None:
+        self.nu = nu
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.shrinking = shrinking
+        self.tol = tol
+        self.cache_size = cache_size
+        self.class_weight = class_weight
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+        self.random_state = random_state
+        self.solver = solver
+        self.gap_tol = gap_tol
+        self.time_limit = time_limit
+        self.callback = callback
+        self.parametric = parametric
+        self.n_jobs = n_jobs
+        self.solver_options = solver_options
+
+    def _task_parameters(self) -> dict[str, float]:
+        return {"nu": float(self.nu)}
+
+    def _scaled(self, model: Model) -> Model:
+        """Divide by the margin rho, as LIBSVM does."""
+        from dataclasses import replace
+
+        assert model.rho is not None
+        if model.rho <= np.finfo(float).tiny:
+            warnings.warn(
+                f"The margin of NuSVC is zero: the classes cannot be told apart at nu={self.nu!r}; "
+                f"the decision function is left unscaled. Use a smaller nu or another kernel.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+            return model
+        return replace(
+            model,
+            coefficients=model.coefficients / model.rho,
+            bias=model.bias / model.rho,
+            parametric=model.parametric / model.rho,
+        )

@@ -1,0 +1,91 @@
+"""Descriptions of the parameters that the estimators share, written once and put into each docstring."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+_Class = TypeVar("_Class", bound=type)
+
+_TEXTS = {
+    "C": """C : float, default=1.0
+    Price of an error against the size of the margin; must be positive.""",
+    "nu": """nu : float, default=0.5
+    In (0, 1]: upper bound on the fraction of errors, lower bound on that of support vectors.""",
+    "epsilon": """epsilon : float, default=0.1
+    Half width of the tube within which errors cost nothing.""",
+    "radius": """C : float, default=1.0
+    Price of a point outside the ball, at least 1/n_samples; ``C = 1 / (nu * n_samples)`` leaves out about a
+    fraction nu of the points, and from 1 on none.""",
+    "kernel": """kernel : {"linear", "poly", "rbf", "sigmoid", "laplacian", "chi2", "precomputed"} or callable
+    Kernel function; a callable takes two sets of samples and returns one value a pair.
+degree : int, default=3
+    Degree of "poly".
+gamma : {"scale", "auto"} or float, default="scale"
+    Coefficient of every kernel but "linear"; "scale" is 1 / (n_features * X.var()), "auto" 1 / n_features.
+coef0 : float, default=0.0
+    Constant of "poly" and "sigmoid".
+shrinking : bool, default=True
+    Whether settled variables are set aside during a run.
+tol : float, default=1e-3
+    KKT violation to reach, where `gap_tol` is None.
+cache_size : float, default=200
+    Megabytes for kernel values.
+verbose : bool, default=False
+    Print a line a second.
+max_iter : int, default=-1
+    Iterations at most; -1 for no limit.""",
+    "classifier": """class_weight : dict, "balanced" or None
+    Factor of C for each class.
+decision_function_shape : {"ovr", "ovo"}, default="ovr"
+    Shape of the decision function with more than two classes.
+break_ties : bool, default=False
+    Break ties of votes by the decision function ("ovr" only).
+random_state : int, RandomState or None
+    Accepted for compatibility; fits are deterministic.""",
+    "ours": """solver : str, default="auto"
+    Name of a solver (`dualgap.SOLVERS`).
+gap_tol : float or None, default=None
+    Relative duality gap to reach, in place of `tol`.
+time_limit : float or None
+    Seconds at most for each binary task.
+callback : callable or None
+    Called with an `Event` between chunks of work; returning True stops.
+parametric : list of callables, callable or None
+    Functions phi_j of X whose unpenalised combination is added to the decision function.
+n_jobs : int or None
+    Threads for kernel products; None means all cores.
+solver_options : dict or None
+    Further settings of the solver (its ``Options``), and ``cache`` ("row" or "element").""",
+}
+
+_ATTRIBUTES = """certificate_ : Certificate
+    Primal and dual objective, gap, KKT violation and infeasibility, recomputed in float64 (over all tasks).
+certificates_ : list of Certificate
+    The same for each binary task.
+history_ : History, or list of History with several tasks
+    What happened during the fit.
+solver_ : str
+    The solver that ran.
+status_ : Status
+    How the run ended.
+support_, support_vectors_, dual_coef_, intercept_, n_support_, n_iter_, fit_status_, shape_fit_
+    As in scikit-learn.
+parametric_coef_ : ndarray of shape (n_tasks, n_functions)
+    Coefficients of the semi-parametric functions."""
+
+
+def documented(*parts: str) -> Callable[[_Class], _Class]:
+    """Add the Parameters and Attributes sections made of the named parts to a class's docstring."""
+
+    def decorate(cls: _Class) -> _Class:
+        sections = [("Parameters", "\n".join(_TEXTS[part] for part in (*parts, "ours"))), ("Attributes", _ATTRIBUTES)]
+        text = (cls.__doc__ or "").rstrip()
+        head, marker, examples = text.partition("    Examples\n")
+        for title, body in sections:
+            lines = [title, "-" * len(title), *body.splitlines()]
+            head = head.rstrip() + "\n\n" + "\n".join(f"    {line}" if line else "" for line in lines)
+        cls.__doc__ = head + ("\n\n" + marker + examples if marker else "") + "\n    "
+        return cls
+
+    return decorate

@@ -1,0 +1,199 @@
+"""Support vector regression: `SVR` and `NuSVR`."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import RegressorMixin, _fit_context
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_consistent_length
+
+from dualgap.estimators.base import SHARED_CONSTRAINTS, KernelSVM
+from dualgap.estimators.parameters import documented
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class _KernelRegressor(RegressorMixin, KernelSVM):  # type: ignore[misc]
+    """Fitting and prediction of both regressors."""
+
+    def _task_parameters(self) -> dict[str, float]:
+        raise AttributeError("set by the subclasses")
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features) or (n_samples, n_samples)
+            Training samples; for ``kernel="precomputed"`` the kernel matrix.
+        y : array-like of shape (n_samples,)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Rescales C a sample; a sample of weight zero (or less) is left out.
+
+        Returns
+        -------
+        self : object
+        """
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None. Pass targets."
+            )
+        X, y = self._check_fit_data(X, y, y_numeric=True)
+        check_consistent_length(X, y)
+        y = np.asarray(y, dtype=np.float64)
+        weight = self._check_weights(sample_weight, len(y))
+        gram = self._make_gram(X)
+        result, model = self._solve_task(gram, y, weight, self._phi(X, len(y)), **self._task_parameters())
+        support = np.flatnonzero(model.coefficients)
+        self._keep_support(X, support)
+        self._dual_coef = model.coefficients[support].reshape(1, -1)
+        self.dual_coef_ = self._public(self._dual_coef)
+        self.intercept_ = np.array([model.bias])
+        self.parametric_coef_ = model.parametric.reshape(1, -1)
+        self.n_support_ = np.array([support.size], dtype=np.int32)
+        self.n_iter_ = result.iterations
+        if model.epsilon is not None:
+            self.epsilon_ = model.epsilon
+        self._keep_results([result], X)
+        return self
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """Predicted targets of samples.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        X = self._check_predict_data(X)
+        return (self._kernel_sums(X, self._dual_coef.T) + self._free_part(X) + self.intercept_).ravel()
+
+
+@documented("C", "epsilon", "kernel")
+class SVR(_KernelRegressor):
+    """epsilon-support vector regression with a certificate.
+
+    Minimises ``1/2 |w|^2 + C sum_i w_i max(0, |y_i - <w, phi(x_i)> - b| - epsilon)``. Drop-in for
+    `sklearn.svm.SVR`.
+    """
+
+    _row = "eps_svr"
+    _parameter_constraints = {
+        **SHARED_CONSTRAINTS,
+        "C": [Interval(Real, 0.0, None, closed="right")],
+        "epsilon": [Interval(Real, 0.0, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        *,
+        kernel: Any = "rbf",
+        degree: int = 3,
+        gamma: Any = "scale",
+        coef0: float = 0.0,
+        tol: float = 1e-3,
+        C: float = 1.0,
+        epsilon: float = 0.1,
+        shrinking: bool = True,
+        cache_size: float = 200,
+        verbose: Any = False,
+        max_iter: int = -1,
+        solver: str = "auto",
+        gap_tol: float | None = None,
+        time_limit: float | None = None,
+        callback: Any = None,
+        parametric: Any = None,
+        n_jobs: int | None = None,
+        solver_options: dict[str, Any] | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.tol = tol
+        self.C = C
+        self.epsilon = epsilon
+        self.shrinking = shrinking
+        self.cache_size = cache_size
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.solver = solver
+        self.gap_tol = gap_tol
+        self.time_limit = time_limit
+        self.callback = callback
+        self.parametric = parametric
+        self.n_jobs = n_jobs
+        self.solver_options = solver_options
+
+    def _task_parameters(self) -> dict[str, float]:
+        return {"C": float(self.C), "epsilon": float(self.epsilon)}
+
+
+@documented("nu", "C", "kernel")
+class NuSVR(_KernelRegressor):
+    """nu-support vector regression with a certificate: the tube's width is found, not given.
+
+    Minimises ``1/2 |w|^2 + C (nu n epsilon + sum_i max(0, |y_i - f(x_i)| - epsilon))`` over w, b and epsilon
+    (`epsilon_`). Drop-in for `sklearn.svm.NuSVR`.
+    """
+
+    _row = "nu_svr"
+    _parameter_constraints = {
+        **SHARED_CONSTRAINTS,
+        "C": [Interval(Real, 0.0, None, closed="right")],
+        "nu": [Interval(Real, 0.0, 1.0, closed="right")],
+    }
+
+    def __init__(
+        self,
+        *,
+        nu: float = 0.5,
+        C: float = 1.0,
+        kernel: Any = "rbf",
+        degree: int = 3,
+        gamma: Any = "scale",
+        coef0: float = 0.0,
+        shrinking: bool = True,
+        tol: float = 1e-3,
+        cache_size: float = 200,
+        verbose: Any = False,
+        max_iter: int = -1,
+        solver: str = "auto",
+        gap_tol: float | None = None,
+        time_limit: float | None = None,
+        callback: Any = None,
+        parametric: Any = None,
+        n_jobs: int | None = None,
+        solver_options: dict[str, Any] | None = None,
+    ) -> None:
+        self.nu = nu
+        self.C = C
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.shrinking = shrinking
+        self.tol = tol
+        self.cache_size = cache_size
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.solver = solver
+        self.gap_tol = gap_tol
+        self.time_limit = time_limit
+        self.callback = callback
+        self.parametric = parametric
+        self.n_jobs = n_jobs
+        self.solver_options = solver_options
+
+    def _task_parameters(self) -> dict[str, float]:
+        return {"C": float(self.C), "nu": float(self.nu)}
