@@ -73,9 +73,13 @@ FORMULATIONS: dict[str, Formulation] = {
         Formulation("svdd", "support vector data description", "outlier"),
         Formulation("eps_svr", "epsilon-support vector regression", "regression", 2, parameters=("C", "epsilon")),
         Formulation(
-            "squared_eps_svr", "regression with squared epsilon-insensitive loss", "regression", 2, squared=True,
+            "squared_eps_svr",
+            "regression with squared epsilon-insensitive loss",
+            "regression",
+            2,
+            squared=True,
             parameters=("C", "epsilon"),
-        ),  # fmt: skip
+        ),
         Formulation(
             "nu_svr", "nu-support vector regression", "regression", 2, second="epsilon", parameters=("C", "nu")
         ),
@@ -185,7 +189,7 @@ def build(
 
 def recover(problem: DualQP, a: NDArray[np.float64], eta: NDArray[np.float64]) -> Model:
     """The model of a solution: coefficients from `a`, everything else from the multipliers `eta`."""
-    coefficients = np.bincount(problem.index, weights=problem.sign * a, minlength=problem.gram.n)
+    coefficients = problem.on_points(a)
     found = dict(zip(problem.columns, (float(value) for value in eta), strict=True))
     bias = found.get("bias", 0.0)
     rho = epsilon = radius2 = None

@@ -114,6 +114,10 @@ class DualQP:
         """Number of equality constraints."""
         return int(self.e.shape[0])
 
+    def on_points(self, a: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The signed variables summed onto their points: the coefficients of the kernel expansion."""
+        return np.bincount(self.index, weights=self.sign * a, minlength=self.gram.n).astype(np.float64, copy=False)
+
     @cached_property
     def groups(self) -> Groups | None:
         """The equality constraints as independent groups, or None where they are coupled."""

@@ -21,9 +21,15 @@ if TYPE_CHECKING:
 
     from dualgap.problem import DualQP
 
-# A run whose belief the certificate does not bear out goes on from the exact gradient; a claim is believed again as
-# long as each round at least halves the distance to the goal, and three rounds without that are a stall.
+# A run whose belief the certificate does not bear out goes on from the exact gradient. A round made progress if it
+# halved the distance to the goal, or if the exact dual objective rose by a ten-thousandth of the gap; three rounds
+# in a row without are a stall.
 _PATIENCE = 3
+_HALVED, _ROSE = 0.5, 1e-4
+# Rounded kernel entries can send a solver in circles, its own objective falling for ever. A round therefore ends, to
+# be looked at in exact arithmetic, when neither gap nor violation has fallen by a tenth in ten steps a variable
+# (and at least 10 000 steps: small problems are cheap).
+_FELL, _STEPS_EACH, _STEPS_LEAST = 0.9, 10, 10_000
 # Where the gap is the goal, the solver is led through KKT violations of 1e-2, 1e-3, ... until the gap is met; below
 # 1e-13 of slopes that are of order one, float64 has nothing left to give.
 _FIRST_TOL, _LAST_TOL = 1e-2, 1e-13
@@ -169,19 +175,20 @@ def _until_certified(
 ) -> tuple[Outcome, Certificate, NDArray[np.float64]]:
     """Run the solver; where its claim does not hold in float64, run on from there."""
     eta: NDArray[np.float64] | None = None
-    best, patience = np.inf, _PATIENCE
+    best, highest, patience = np.inf, -np.inf, _PATIENCE
     while True:
-        keeper.begin(settings)
+        keeper.begin()
         outcome = module.solve(problem, keeper.remaining(settings), keeper, start)
         keeper.end(outcome)
         certificate, eta = certify(problem, outcome.a, eta)
         if not keeper.believed(outcome) or keeper.holds(certificate):
             return outcome, certificate, eta
         off = keeper.distance(certificate)
-        patience = _PATIENCE if off < 0.5 * best else patience - 1
+        progress = off < _HALVED * best or certificate.dual > highest + _ROSE * certificate.gap
+        patience = _PATIENCE if progress else patience - 1
         if patience == 0:
             return outcome, certificate, eta
-        best, start = min(best, off), outcome.a
+        best, highest, start = min(best, off), max(highest, certificate.dual), outcome.a
 
 
 class _Keeper:
@@ -208,10 +215,12 @@ class _Keeper:
     def elapsed(self) -> float:
         return time.perf_counter() - self.began
 
-    def begin(self, settings: Any) -> None:
+    def begin(self) -> None:
         """A round starts: counters of earlier rounds are kept apart, reasons to stop forgotten."""
         self.before = self.totals.copy()
         self.reason = None
+        self.least_gap = self.least_violation = np.inf
+        self.fell_at = int(self.before[0])
 
     def remaining(self, settings: Any) -> Any:
         """The settings with the iterations of earlier rounds taken off the limit."""
@@ -234,7 +243,17 @@ class _Keeper:
             self.reason = Status.CONVERGED
         elif self.time_limit is not None and self.elapsed() >= self.time_limit:
             self.reason = Status.TIME_LIMIT
+        elif self._in_circles(event):
+            self.reason = Status.STALLED
         return self.reason is not None
+
+    def _in_circles(self, event: Event) -> bool:
+        """Whether nothing has fallen for so long that the arithmetic must be looked at."""
+        if event.relative_gap < _FELL * self.least_gap or event.violation < _FELL * self.least_violation:
+            self.fell_at = event.iteration
+        self.least_gap = np.fmin(self.least_gap, event.relative_gap)
+        self.least_violation = np.fmin(self.least_violation, event.violation)
+        return event.iteration - self.fell_at > max(_STEPS_LEAST, _STEPS_EACH * self.problem.n)
 
     def _record(self, snapshot: Snapshot) -> Event:
         s = snapshot

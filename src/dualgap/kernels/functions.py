@@ -65,6 +65,8 @@ class Kernel:
 
 def tile(kernel: Kernel, rows: Points, columns: Points) -> NDArray[Any]:
     """The dense block k(x_i, z_j) in the points' own dtype."""
+    if rows.centre is not columns.centre:
+        raise ValueError("rows and columns are measured from different centres; prepare one like the other.")
     if kernel.name == "callable":
         assert kernel.function is not None
         block = kernel.function(rows.data, columns.data)

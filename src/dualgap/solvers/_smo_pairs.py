@@ -65,7 +65,7 @@ def move_pair(i, j, gain, quadratic, a, lo, hi, inverse):  # type: ignore[no-unt
 
 @nb.njit(cache=True)
 def pair_curvature(i, j, row_i, column, sign, inverse, diagonal):  # type: ignore[no-untyped-def]
-    """chi of the pair."""
+    """The curvature chi along the pair."""
     cross = sign[i] * sign[j] * row_i[column[j]] * inverse[i] * inverse[j]
     own = diagonal[i] * inverse[i] * inverse[i] + diagonal[j] * inverse[j] * inverse[j]
     return own - 2.0 * cross

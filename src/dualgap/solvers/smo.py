@@ -26,7 +26,8 @@ import numpy as np
 
 from dualgap.certificate import exact_gradient
 from dualgap.constraints import feasible_start
-from dualgap.kernels.gram import ElementStore, Store, row_store
+from dualgap.kernels.cache import ElementStore
+from dualgap.kernels.gram import Store, row_store
 from dualgap.result import Outcome, Snapshot, Status
 from dualgap.solvers import _smo_keerthi as keerthi
 from dualgap.solvers import _smo_pairs as pairs
@@ -200,7 +201,7 @@ class _Run:
         p = self.problem
         # Variables left at different times; what all of them know is the moment when none was aside.
         a_then, gradient_then = self.when_whole
-        change = np.bincount(p.index, weights=p.sign * (self.a - a_then), minlength=p.gram.n)
+        change = p.on_points(self.a - a_then)
         moved = np.flatnonzero(change)
         aside = np.ones(p.n, dtype=bool)
         aside[self.active] = False
@@ -341,8 +342,7 @@ class _Run:
     def refresh(self, t: int, known: NDArray[np.bool_]) -> None:
         """Compute the gradient of one variable the function cache does not hold."""
         p, a = self.problem, self.local["a"]
-        used = np.flatnonzero(a)
-        coefficients = np.bincount(p.index[used], weights=p.sign[used] * a[used], minlength=p.gram.n)
+        coefficients = p.on_points(a)
         points = np.flatnonzero(coefficients)
         target = int(p.index[t])
         if isinstance(self.store, ElementStore):

@@ -1,0 +1,5 @@
+"""``python -m dualgap``: the command line."""
+
+from dualgap.cli import main
+
+main()

@@ -1,0 +1,279 @@
+"""``dualgap train``: fit a model to a data file and say how good it is."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dualgap.cli.choices import (
+    ESTIMATOR_OF,
+    FormulationName,
+    KernelName,
+    Task,
+    check_kernel_options,
+    check_machine_options,
+    choose,
+    gamma_choice,
+    given,
+    listed,
+)
+from dualgap.cli.files import check_output, compact, header_choice, label_choice
+from dualgap.cli.output import SHORT, fact, size, warn
+from dualgap.cli.progress import Progress
+from dualgap.cli.scores import Scores, score
+from dualgap.cli.summary import Run, page, tell_data, tell_run, warn_short
+
+if TYPE_CHECKING:
+    from dualgap.datasets import Dataset
+
+# Rows up to which the training score is computed unasked: beyond, it can take as long as the training.
+_SCORED_ROWS = 20_000
+_DATA, _LIMITS, _OUTPUT = "Data", "How precisely, how long", "Output"
+
+
+def train(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="LIBSVM text, csv or npz; .gz, .bz2 and .xz as well.")
+    ],
+    kernel: Annotated[
+        KernelName,
+        typer.Option("--kernel", "-k", metavar="NAME", help=f"Kernel function: {listed(KernelName)}."),
+    ] = KernelName.rbf,
+    C: Annotated[
+        float | None, typer.Option("-C", help="Price of an error against the margin.", show_default="1.0")
+    ] = None,
+    gamma: Annotated[
+        str, typer.Option("--gamma", "-g", help="Width of the kernel: scale, auto or a number.")
+    ] = "scale",
+    degree: Annotated[int | None, typer.Option(help="Degree of poly.", show_default="3")] = None,
+    coef0: Annotated[
+        float | None, typer.Option(help="Constant of poly and sigmoid.", show_default="0.0")
+    ] = None,
+    nu: Annotated[
+        float | None, typer.Option(help="Fraction of errors, for the nu formulations.", show_default="0.5")
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Half width of eps_svr's tube.", show_default="0.1")
+    ] = None,
+    task: Annotated[
+        Task,
+        typer.Option(metavar="TASK", help=f"What the labels are for: {listed(Task)}; auto looks at them."),
+    ] = Task.auto,
+    formulation: Annotated[
+        FormulationName | None,
+        typer.Option(
+            metavar="NAME",
+            help=f"Which machine: {listed(FormulationName)}.",
+            show_default="c_svc, eps_svr or one_class, by task",
+        ),
+    ] = None,
+    solver: Annotated[
+        str, typer.Option(metavar="NAME", help="A name that 'dualgap solvers' lists, or auto.")
+    ] = "auto",
+    tol: Annotated[
+        float | None,
+        typer.Option(help="KKT violation to reach.", show_default="0.001", rich_help_panel=_LIMITS),
+    ] = None,
+    gap_tol: Annotated[
+        float | None,
+        typer.Option(help="Relative duality gap to reach, in place of --tol.", rich_help_panel=_LIMITS),
+    ] = None,
+    max_iter: Annotated[
+        int | None,
+        typer.Option(help="Iterations at most.", show_default="no limit", rich_help_panel=_LIMITS),
+    ] = None,
+    time_limit: Annotated[
+        float | None,
+        typer.Option(
+            help="Seconds at most for each pair of classes.", show_default="no limit", rich_help_panel=_LIMITS
+        ),
+    ] = None,
+    cache_size: Annotated[
+        float, typer.Option(help="Megabytes for kernel values.", rich_help_panel=_LIMITS)
+    ] = 200.0,
+    n_jobs: Annotated[
+        int | None,
+        typer.Option(help="Threads for kernel products.", show_default="all cores", rich_help_panel=_LIMITS),
+    ] = None,
+    label_column: Annotated[
+        str,
+        typer.Option(
+            help="Of a csv file: the label's column, by name or by number from 0, or none.",
+            rich_help_panel=_DATA,
+        ),
+    ] = "auto",
+    header: Annotated[
+        bool | None,
+        typer.Option(
+            "--header/--no-header",
+            help="Whether the first line of a csv file names the columns.",
+            show_default="looked at",
+            rich_help_panel=_DATA,
+        ),
+    ] = None,
+    float32: Annotated[
+        bool, typer.Option("--float32", help="Keep features in single precision.", rich_help_panel=_DATA)
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="MODEL", help="Write the model here.", rich_help_panel=_OUTPUT
+        ),
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(metavar="HTML", help="Write a page about the run here.", rich_help_panel=_OUTPUT),
+    ] = None,
+    with_score: Annotated[
+        bool | None,
+        typer.Option(
+            "--score/--no-score",
+            help="Score the training data.",
+            show_default=f"up to {_SCORED_ROWS:,} rows",
+            rich_help_panel=_OUTPUT,
+        ),
+    ] = None,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.", rich_help_panel=_OUTPUT)
+    ] = False,
+) -> None:
+    """Train a model on FILE, certify it, and write it with -o.
+
+    Example: dualgap train heart.csv -C 10 --gap-tol 1e-6 -o heart.dualgap --report heart.html
+    """
+    check_output(output, "--output", file, report)
+    check_output(report, "--report", file, output)
+    machine = {"C": C, "nu": nu, "epsilon": epsilon}
+    shape = {"gamma": None if gamma == "scale" else gamma, "degree": degree, "coef0": coef0}
+    check_kernel_options(kernel.value, shape)
+    with Progress(f"reading {file.name}", quiet=quiet):
+        data = _read(file, label_column, header, float32, kernel.value)
+    row, why = choose(data, task.value, None if formulation is None else formulation.value)
+    check_machine_options(row, machine)
+    params = {
+        **given({**machine, **shape, "tol": tol, "max_iter": max_iter}),
+        **given({"gap_tol": gap_tol, "time_limit": time_limit, "n_jobs": n_jobs}),
+        "kernel": kernel.value,
+        "solver": solver,
+        "cache_size": cache_size,
+    }
+    if "gamma" in params:
+        params["gamma"] = gamma_choice(gamma)
+    estimator = _estimator(row, params)
+    if not quiet:
+        tell_data(data, row, why)
+    run = _fit(row, estimator, data, quiet)
+    wanted = data.X.shape[0] <= _SCORED_ROWS if with_score is None else with_score
+    with Progress("scoring", quiet=quiet):
+        scores = score(run.model, data.X, data.y) if wanted else Scores()
+    if not quiet:
+        tell_run(run, data, scores)
+        if with_score is None and not wanted:
+            fact("score", f"not computed above {_SCORED_ROWS:,} samples; --score does")
+    _write(run, data, scores, output, report, quiet)
+    if run.model.fit_status_:
+        warn_short(run.model)
+        raise typer.Exit(SHORT)
+
+
+def _read(file: Path, label_column: str, header: bool | None, float32: bool, kernel: str) -> Dataset:
+    import numpy as np
+
+    from dualgap.datasets import Dataset, load
+
+    data = load(
+        file,
+        label_column=label_choice(label_column),
+        header=header_choice(header),
+        dtype=np.float32 if float32 else np.float64,
+    )
+    X = compact(data.X)
+    if kernel == "precomputed" and X is data.X and hasattr(X, "toarray"):
+        X = X.toarray()
+    return Dataset(X, data.y, data.feature_names, data.source)
+
+
+def _estimator(row: str, params: dict[str, Any]) -> Any:
+    """The estimator, which has accepted its parameters: that is no matter for the end of a long wait."""
+    from dualgap import estimators
+
+    estimator = getattr(estimators, ESTIMATOR_OF[row])(**params)
+    estimator._validate_params()
+    return estimator
+
+
+def _fit(row: str, model: Any, data: Dataset, quiet: bool) -> Run:
+    loading = _load_code(model.solver, data.X.dtype, quiet)
+    tasks = 1 if row not in ("c_svc", "nu_svc") else _pairs(data.y)
+    with (
+        Progress("training", tasks=tasks, quiet=quiet) as progress,
+        warnings.catch_warnings(record=True) as caught,
+    ):
+        warnings.simplefilter("always")
+        model.set_params(callback=progress.watch)
+        began = time.perf_counter()
+        model.fit(data.X, data.y)
+        took = time.perf_counter() - began
+    for warning in caught:
+        # That a run ended short is said at the end, with a remedy for this command.
+        if issubclass(warning.category, UserWarning) and "ended short" not in str(warning.message):
+            warn(str(warning.message))
+    _keep_names(model, data)
+    return Run(row, model, took, loading)
+
+
+def _load_code(solver: str, dtype: Any, quiet: bool) -> float:
+    """Load the compiled code, or compile it the first time, so that it does not count as training."""
+    import numpy as np
+
+    from dualgap.formulations import build
+    from dualgap.kernels.functions import Kernel
+    from dualgap.kernels.gram import make_gram
+    from dualgap.run import UnsupportedProblemError, solve
+
+    began = time.perf_counter()
+    with Progress("loading compiled code (the first run compiles it)", quiet=quiet):
+        gram = make_gram(np.eye(4, dtype=dtype), Kernel("rbf"))
+        try:
+            solve(build("c_svc", gram, np.array([-1.0, 1.0, -1.0, 1.0])), solver, warn=False)
+        except UnsupportedProblemError:
+            # This solver is for other machines than this one; what it needs is loaded when it runs.
+            return 0.0
+    return time.perf_counter() - began
+
+
+def _pairs(y: Any) -> int:
+    import numpy as np
+
+    classes = len(np.unique(y))
+    return classes * (classes - 1) // 2
+
+
+def _keep_names(model: Any, data: Dataset) -> None:
+    """As if a data frame had been fitted: predictions can then check the order of the columns."""
+    import numpy as np
+
+    if data.feature_names is not None:
+        model.feature_names_in_ = np.array(data.feature_names, dtype=object)
+
+
+def _write(
+    run: Run, data: Dataset, scores: Scores, output: Path | None, report: Path | None, quiet: bool
+) -> None:
+    from dualgap.formats.model import save
+    from dualgap.report import write_page
+
+    if output is not None:
+        save(run.model, output)
+        if not quiet:
+            fact("saved", f"{output} ({size(output)})")
+    if report is not None:
+        write_page(page(run, data, scores), report)
+        if not quiet:
+            fact("report", str(report))
+    if output is None and not quiet:
+        fact("saved", "nothing: name a file with -o to keep the model")

@@ -1,0 +1,25 @@
+"""Shared settings: Hypothesis profiles, and the real data where there is any."""
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Deadlines would time the JIT; derandomised so that a failure is seen by everybody.
+settings.register_profile(
+    "dualgap",
+    deadline=None,
+    derandomize=True,
+    max_examples=60,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("dualgap")
+
+
+@pytest.fixture(scope="session")
+def data_folder():
+    """The folder with the real data sets, or a skip that says why."""
+    folder = os.environ.get("DUALGAP_DATA")
+    if not folder:
+        pytest.skip("DUALGAP_DATA is not set: this test needs a real data set")
+    return folder

@@ -1,0 +1,29 @@
+"""Compile what the tests use most, so that parallel workers find it in Numba's cache (see `make test`)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import dualgap
+
+VARIANTS = ({}, {"variant": "keerthi1"}, {"variant": "keerthi2", "function_cache": "free"})
+
+
+def main() -> None:
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(60) % 2 == 0, 1.0, -1.0)
+    X = np.abs(rng.normal(size=(60, 3)) + y[:, None])
+    for dtype in (np.float64, np.float32):
+        points = X.astype(dtype)
+        for cache in ("row", "element"):
+            kernel = dualgap.Kernel("rbf", gamma=0.5)
+            gram = dualgap.make_gram(points, kernel, kind="cached", cache=cache)
+            problem = dualgap.build("c_svc", gram, y)
+            for options in VARIANTS:
+                dualgap.solve(problem, tol=0.1, warn=False, **options)
+        for name in ("laplacian", "chi2"):
+            dualgap.make_gram(points, dualgap.Kernel(name, gamma=0.5))
+
+
+if __name__ == "__main__":
+    main()
