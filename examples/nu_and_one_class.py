@@ -30,6 +30,5 @@ for nu in (0.05, 0.1, 0.2):
     disagree = np.mean((np.sign(inside) != np.sign(distance)) & (np.abs(distance) > 1e-4))
     gaps = f"{one_class.certificate_.relative_gap:.1e}, {ball.certificate_.relative_gap:.1e}"
     print(
-        f"{nu:5.2f}{np.mean(inside < 0):12.3f}{np.mean(distance < 0):8.3f}{disagree:11.3f}"
-        f"{ball.radius_:9.3f}   {gaps}"
+        f"{nu:5.2f}{np.mean(inside < 0):12.3f}{np.mean(distance < 0):8.3f}{disagree:11.3f}{ball.radius_:9.3f}   {gaps}"
     )

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from dualgap.constraints import Groups
     from dualgap.problem import DualQP
 
+# Vertices visited at most, for each multiplier: from nothing the search needs some ten; only cycling reaches this.
+_VERTICES_EACH = 100
+_VERTEX_ROUNDING = 1e-12
 # The smoothing starts at the scale of the slopes and ends where its error is below the rounding of P.
 _SMOOTHEST, _SHARPEST, _SHARPEN = 1e0, 1e-13, 1e-2
 _NEWTON_STEPS = 60  # per level; a piecewise quadratic in few variables ends long before
@@ -39,7 +42,10 @@ def best_multipliers(
             for g in range(groups.rhs.shape[0])
         ]
         return groups.eta(np.array(theta))
-    return _smoothed_newton(problem, slope, np.zeros(problem.k) if start is None else start)
+    start = np.zeros(problem.k) if start is None else np.asarray(start, dtype=np.float64)
+    if not problem.ridge.any() and np.all(np.isfinite(problem.hi)):
+        return _vertex_search(problem, slope, start)
+    return _smoothed_newton(problem, slope, start)
 
 
 def _quantile(
@@ -64,6 +70,73 @@ def _quantile(
         return float(kinks[-1])
     last = int(np.searchsorted(derivative, rounding, side="right"))
     return float(0.5 * (kinks[first] + kinks[min(last, kinks.size - 1)]))
+
+
+def _vertex_search(
+    problem: DualQP, slope: NDArray[np.float64], eta: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Exact minimiser for coupled constraints without ridge: the simplex method on the kinks.
+
+    At a vertex k slopes vanish, those of the basis B. Their values t_B follow from ``F'a = e`` with every other t_i
+    at the bound its slope asks for; the vertex is optimal when t_B lies in the box. Otherwise the worst member leaves:
+    along the edge where only its slope moves, an exact line search passes kinks as long as p falls.
+    """
+    F, e, lo, hi = problem.F, problem.e, problem.lo, problem.hi
+    basis: list[int] = []
+    best, best_value = eta, _objective(problem, slope, eta, problem.ridge)
+    for _ in range(_VERTICES_EACH * (problem.k + 1)):
+        s = slope + F @ eta
+        s[basis] = 0.0
+        t = np.where(s > 0.0, lo, hi)
+        t[basis] = 0.0
+        gradient = e - F.T @ t
+        leaving = -1
+        # Descend first within the directions that keep the slopes of the basis at zero.
+        inside = gradient if not basis else gradient - np.linalg.pinv(F[basis]) @ (F[basis] @ gradient)
+        if len(basis) < problem.k and np.abs(inside).max() > _VERTEX_ROUNDING * np.abs(F).T.dot(np.abs(t)).max():
+            direction = -inside
+        elif not basis:
+            break
+        else:
+            t_basis = np.linalg.lstsq(F[basis].T, gradient, rcond=None)[0]
+            over, under = t_basis - hi[basis], lo[basis] - t_basis
+            worst = int(np.argmax(np.maximum(over, under)))
+            if max(over[worst], under[worst]) <= _VERTEX_ROUNDING * max(1.0, float(np.abs(t_basis).max())):
+                break
+            unit = np.zeros(len(basis))
+            unit[worst] = -1.0 if over[worst] > under[worst] else 1.0
+            direction = np.linalg.lstsq(F[basis], unit, rcond=None)[0]
+            leaving = basis[worst]
+        length, entering = _line_search(problem, s, basis, leaving, direction)
+        if entering < 0:
+            break
+        eta = eta + length * direction
+        if leaving >= 0:
+            basis.remove(leaving)
+        basis.append(entering)
+        value = _objective(problem, slope, eta, problem.ridge)
+        if value < best_value:
+            best, best_value = eta, value
+    return best
+
+
+def _line_search(
+    problem: DualQP, s: NDArray[np.float64], basis: list[int], leaving: int, direction: NDArray[np.float64]
+) -> tuple[float, int]:
+    """How far p falls along `direction` and whose kink ends it; (0, -1) where it does not fall."""
+    rate = problem.F @ direction
+    rate[[b for b in basis if b != leaving]] = 0.0  # exactly: they stay in the basis
+    moving = np.abs(rate) > _VERTEX_ROUNDING * max(float(np.abs(rate).max()), 1e-300)
+    t = np.where(s > 0.0, problem.lo, np.where(s < 0.0, problem.hi, np.where(rate > 0.0, problem.lo, problem.hi)))
+    derivative = float(problem.e @ direction) - float(rate[moving] @ t[moving])
+    ahead = np.flatnonzero(moving & (s * rate < 0.0))
+    if derivative >= 0.0 or ahead.size == 0:
+        return 0.0, -1
+    lengths = -s[ahead] / rate[ahead]
+    order = np.argsort(lengths, kind="stable")
+    rises = np.cumsum((np.abs(rate) * (problem.hi - problem.lo))[ahead[order]])
+    stop = min(int(np.searchsorted(rises, -derivative)), ahead.size - 1)
+    return float(lengths[order[stop]]), int(ahead[order[stop]])
 
 
 def _smoothed_newton(

@@ -35,6 +35,8 @@ _FELL, _STEPS_EACH, _STEPS_LEAST = 0.9, 10, 10_000
 _FIRST_TOL, _LAST_TOL = 1e-2, 1e-13
 # A KKT violation recomputed in float64 may differ from the solver's by the rounding of its sums.
 _ROUNDING = 1e-9
+# A point further from its constraints (relative to the sums they are made of) than this has no dual objective.
+_FEASIBLE = 1e-9
 
 
 class UnsupportedProblemError(ValueError):
@@ -281,8 +283,10 @@ class _Keeper:
         return certificate.relative_gap
 
     def holds(self, certificate: Certificate) -> bool:
-        """Whether the certificate bears the goal out."""
+        """Whether the certificate bears the goal out: for a feasible point."""
         off = self.distance(certificate)
+        if certificate.infeasibility > _FEASIBLE:
+            return False
         if certificate.note or self.gap_tol is None:
             return bool(off <= self.tol * (1.0 + _ROUNDING) + _ROUNDING * self.tol)
         return bool(off <= self.gap_tol)

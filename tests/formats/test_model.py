@@ -141,9 +141,7 @@ def test_precomputed_kernels_come_back(path, cls):
     X = samples()
     matrix = dualgap.make_gram(X, Kernel("rbf", gamma=0.5)).rows(np.arange(len(X)))
     y = targets(X, LABELS["three"]) if cls in CLASSIFIERS else targets(X)
-    model = cls(kernel="precomputed", gap_tol=1e-3, **({"nu": 0.3} if cls is dualgap.NuSVC else {})).fit(
-        matrix, y
-    )
+    model = cls(kernel="precomputed", gap_tol=1e-3, **({"nu": 0.3} if cls is dualgap.NuSVC else {})).fit(matrix, y)
     assert_same(round_trip(model, path), model, matrix[:20])
 
 

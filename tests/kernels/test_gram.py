@@ -77,6 +77,14 @@ def test_rows_blocks_and_products_agree(name, layout):
         assert part == pytest.approx((full.matrix[:, chosen[:3]] @ weights[:3])[chosen], rel=1e-10)
 
 
+@pytest.mark.parametrize("degree", [0, 1, 2, 3, 4, 5, 6, 7, 12, 2.5])
+def test_powers(degree):
+    X = points()
+    k = Kernel("poly", gamma=0.5, coef0=1.0, degree=degree)
+    p = prepare(X, k)
+    assert tile(k, p, p) == pytest.approx((0.5 * X @ X.T + 1.0) ** degree, rel=1e-13)
+
+
 def test_factored_gram_is_a_product():
     A = np.random.default_rng(0).normal(size=(50, 4))
     gram = factored_gram(A)

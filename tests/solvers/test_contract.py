@@ -35,7 +35,9 @@ def test_certified_gap_or_stated_refusal(name, row, kind, shape):
         result = solve(p, name, **goal)
         assert result.status is dualgap.Status.CONVERGED
         again, _ = certify(p, result.a, result.eta)
-        assert again == result.certificate
+        # Another start of the search for the multipliers may round differently.
+        assert again.primal == pytest.approx(result.certificate.primal, rel=1e-12)
+        assert again.dual == result.certificate.dual
         assert again.infeasibility < 1e-12
         if "gap_tol" in goal:
             assert 0.0 <= again.relative_gap <= 1e-7

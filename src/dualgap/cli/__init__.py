@@ -39,9 +39,7 @@ class _Commands(TyperGroup):
         **extra: Any,
     ) -> Any:
         try:
-            code = super().main(
-                args, "dualgap", complete_var, False, windows_expand_args=windows_expand_args, **extra
-            )
+            code = super().main(args, "dualgap", complete_var, False, windows_expand_args=windows_expand_args, **extra)
         except Exception as error:
             # What the parser raises has no public base class in common over the versions of typer.
             if not hasattr(error, "format_message"):

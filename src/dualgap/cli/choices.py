@@ -98,9 +98,7 @@ def check_kernel_options(kernel: str, options: dict[str, Any]) -> None:
     for name in given(options):
         if name not in KERNEL_READS[kernel]:
             readers = [known for known, reads in KERNEL_READS.items() if name in reads]
-            raise ValueError(
-                f"{option(name)} means nothing to --kernel {kernel}; it is for {', '.join(readers)}."
-            )
+            raise ValueError(f"{option(name)} means nothing to --kernel {kernel}; it is for {', '.join(readers)}.")
 
 
 def check_machine_options(row: str, options: dict[str, Any]) -> None:
@@ -110,9 +108,7 @@ def check_machine_options(row: str, options: dict[str, Any]) -> None:
     for name in given(options):
         if name not in FORMULATIONS[row].parameters:
             readers = [known for known in ESTIMATOR_OF if name in FORMULATIONS[known].parameters]
-            raise ValueError(
-                f"{option(name)} means nothing to {row}; it is for --formulation {', '.join(readers)}."
-            )
+            raise ValueError(f"{option(name)} means nothing to {row}; it is for --formulation {', '.join(readers)}.")
 
 
 def choose(data: Dataset, task: str, formulation: str | None) -> tuple[str, str]:
@@ -145,8 +141,7 @@ def _guess(data: Dataset) -> tuple[str, str]:
     found = counted(len(values), "distinct label")
     if len(values) == 1:
         raise ValueError(
-            f"{data.source}: all samples have the label {number(values[0])}; "
-            f"use --task outlier to learn one class."
+            f"{data.source}: all samples have the label {number(values[0])}; use --task outlier to learn one class."
         )
     if values.dtype.kind == "U":
         return "classification", f"{found}, of text"

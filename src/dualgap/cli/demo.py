@@ -89,9 +89,7 @@ def _problem(X: NDArray[np.float64], y: NDArray[np.float64], gamma: float) -> Du
     return build("c_svc", make_gram(X, Kernel("rbf", gamma=gamma)), np.where(y == 1, 1.0, -1.0), C=_C)
 
 
-def _measure(
-    name: str, make: Callable[[], Any], problem: DualQP, X: Any, y: Any, X_test: Any, y_test: Any
-) -> _Row:
+def _measure(name: str, make: Callable[[], Any], problem: DualQP, X: Any, y: Any, X_test: Any, y_test: Any) -> _Row:
     """Fit once to warm up, then time; judge the solution by `certify`, whoever has found it."""
     import numpy as np
 

@@ -76,7 +76,7 @@ def seconds(value: float) -> str:
     if value >= 60:
         minutes, rest = divmod(round(value), 60)
         return f"{minutes} min {rest} s"
-    return f"{value:.1f} s" if value >= 10 else f"{value:.2g} s" if value >= 1 else f"{value * 1e3:.3g} ms"
+    return f"{value:.1f} s" if value >= 1 else f"{value * 1e3:.3g} ms"
 
 
 def size(path: Path) -> str:

@@ -17,15 +17,11 @@ from dualgap.cli.scores import compare, number
 
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="What 'dualgap train -o' has written.")],
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="LIBSVM text, csv or npz, with or without labels.")
-    ],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="LIBSVM text, csv or npz, with or without labels.")],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="OUT", help="Write here, and not to stdout.")
     ] = None,
-    decision: Annotated[
-        bool, typer.Option("--decision", help="Values of the decision function, not labels.")
-    ] = False,
+    decision: Annotated[bool, typer.Option("--decision", help="Values of the decision function, not labels.")] = False,
     label_column: Annotated[
         str, typer.Option(help="Of a csv file: the label's column, by name or by number from 0, or none.")
     ] = "auto",

@@ -36,9 +36,7 @@ _DATA, _LIMITS, _OUTPUT = "Data", "How precisely, how long", "Output"
 
 
 def train(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="LIBSVM text, csv or npz; .gz, .bz2 and .xz as well.")
-    ],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="LIBSVM text, csv or npz; .gz, .bz2 and .xz as well.")],
     kernel: Annotated[
         KernelName,
         typer.Option("--kernel", "-k", metavar="NAME", help=f"Kernel function: {listed(KernelName)}."),
@@ -50,15 +48,11 @@ def train(
         str, typer.Option("--gamma", "-g", help="Width of the kernel: scale, auto or a number.")
     ] = "scale",
     degree: Annotated[int | None, typer.Option(help="Degree of poly.", show_default="3")] = None,
-    coef0: Annotated[
-        float | None, typer.Option(help="Constant of poly and sigmoid.", show_default="0.0")
-    ] = None,
+    coef0: Annotated[float | None, typer.Option(help="Constant of poly and sigmoid.", show_default="0.0")] = None,
     nu: Annotated[
         float | None, typer.Option(help="Fraction of errors, for the nu formulations.", show_default="0.5")
     ] = None,
-    epsilon: Annotated[
-        float | None, typer.Option(help="Half width of eps_svr's tube.", show_default="0.1")
-    ] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Half width of eps_svr's tube.", show_default="0.1")] = None,
     task: Annotated[
         Task,
         typer.Option(metavar="TASK", help=f"What the labels are for: {listed(Task)}; auto looks at them."),
@@ -71,9 +65,7 @@ def train(
             show_default="c_svc, eps_svr or one_class, by task",
         ),
     ] = None,
-    solver: Annotated[
-        str, typer.Option(metavar="NAME", help="A name that 'dualgap solvers' lists, or auto.")
-    ] = "auto",
+    solver: Annotated[str, typer.Option(metavar="NAME", help="A name that 'dualgap solvers' lists, or auto.")] = "auto",
     tol: Annotated[
         float | None,
         typer.Option(help="KKT violation to reach.", show_default="0.001", rich_help_panel=_LIMITS),
@@ -92,9 +84,7 @@ def train(
             help="Seconds at most for each pair of classes.", show_default="no limit", rich_help_panel=_LIMITS
         ),
     ] = None,
-    cache_size: Annotated[
-        float, typer.Option(help="Megabytes for kernel values.", rich_help_panel=_LIMITS)
-    ] = 200.0,
+    cache_size: Annotated[float, typer.Option(help="Megabytes for kernel values.", rich_help_panel=_LIMITS)] = 200.0,
     n_jobs: Annotated[
         int | None,
         typer.Option(help="Threads for kernel products.", show_default="all cores", rich_help_panel=_LIMITS),
@@ -120,9 +110,7 @@ def train(
     ] = False,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output", "-o", metavar="MODEL", help="Write the model here.", rich_help_panel=_OUTPUT
-        ),
+        typer.Option("--output", "-o", metavar="MODEL", help="Write the model here.", rich_help_panel=_OUTPUT),
     ] = None,
     report: Annotated[
         Path | None,
@@ -222,7 +210,6 @@ def _fit(row: str, model: Any, data: Dataset, quiet: bool) -> Run:
         # That a run ended short is said at the end, with a remedy for this command.
         if issubclass(warning.category, UserWarning) and "ended short" not in str(warning.message):
             warn(str(warning.message))
-    _keep_names(model, data)
     return Run(row, model, took, loading)
 
 
@@ -261,13 +248,12 @@ def _keep_names(model: Any, data: Dataset) -> None:
         model.feature_names_in_ = np.array(data.feature_names, dtype=object)
 
 
-def _write(
-    run: Run, data: Dataset, scores: Scores, output: Path | None, report: Path | None, quiet: bool
-) -> None:
+def _write(run: Run, data: Dataset, scores: Scores, output: Path | None, report: Path | None, quiet: bool) -> None:
     from dualgap.formats.model import save
     from dualgap.report import write_page
 
     if output is not None:
+        _keep_names(run.model, data)
         save(run.model, output)
         if not quiet:
             fact("saved", f"{output} ({size(output)})")

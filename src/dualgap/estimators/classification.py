@@ -102,7 +102,7 @@ class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
         return model
 
     def _assemble(self, X: Any, codes: NDArray[np.intp], models: list[Model]) -> None:
-        """Arrange as LIBSVM does: support vectors class by class, row j of `dual_coef_` against the j-th other class."""
+        """Arrange as LIBSVM does: support vectors by class, row j of `dual_coef_` against the j-th other class."""
         n_classes = len(self.classes_)
         used = np.zeros(len(codes), dtype=bool)
         for model in models:

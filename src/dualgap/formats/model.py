@@ -43,9 +43,7 @@ if TYPE_CHECKING:
 FORMAT: Final = "dualgap model"
 VERSION: Final = 1
 
-_ESTIMATORS: Final[dict[str, Any]] = {
-    cls.__name__: cls for cls in (SVC, NuSVC, SVR, NuSVR, OneClassSVM, SVDD)
-}
+_ESTIMATORS: Final[dict[str, Any]] = {cls.__name__: cls for cls in (SVC, NuSVC, SVR, NuSVR, OneClassSVM, SVDD)}
 _CLASSIFIERS: Final = (SVC, NuSVC)
 # Parameters that are functions, and what to do instead of storing one.
 _CODE: Final = {
@@ -57,8 +55,7 @@ _DROPPED: Final = frozenset({"callback", "parametric"})
 # Labels that are numbers are stored in the widest type of their kind and come back in their own.
 _LABEL_STORAGE: Final = {"b": np.bool_, "i": np.int64, "u": np.int64, "f": np.float64}
 _LABEL_TYPES: Final = frozenset(
-    {"bool", "float16", "float32", "float64"}
-    | {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+    {"bool", "float16", "float32", "float64"} | {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 )
 _CSR: Final = {"csr_matrix": sp.csr_matrix, "csr_array": sp.csr_array}
 # Powers beyond this are 0, 1 or infinite for all but a few floats, and numpy takes no integer above 64 bits.
@@ -192,9 +189,7 @@ def _encode_kernel(estimator: Any) -> dict[str, Any]:
     """The kernel as it was fitted, its gamma a number."""
     kernel = estimator._kernel
     if estimator.kernel != kernel.name:
-        raise ValueError(
-            f"kernel={estimator.kernel!r} was set after the fit with {kernel.name!r}; fit it again first."
-        )
+        raise ValueError(f"kernel={estimator.kernel!r} was set after the fit with {kernel.name!r}; fit it again first.")
     return {key: _plain(key, getattr(kernel, key)) for key in ("name", "gamma", "coef0", "degree")}
 
 
@@ -326,9 +321,7 @@ class _Content:
             raise ModelFileError(f"array {name!r} has shape {array.shape} where {wanted} is expected")
         return array
 
-    def numbers(
-        self, name: str, shape: tuple[int | None, ...], dtypes: Iterable[type] = (np.float64,)
-    ) -> Any:
+    def numbers(self, name: str, shape: tuple[int | None, ...], dtypes: Iterable[type] = (np.float64,)) -> Any:
         """An array of finite floats."""
         array = self.array(name, dtypes, shape)
         if not np.all(np.isfinite(array)):
@@ -375,9 +368,7 @@ def _check_format(content: _Content) -> None:
         raise ModelFileError("the format it names is another than that of dualgap models")
     version = content.text("version")
     if version != str(VERSION):
-        raise ModelFileError(
-            f"written in version {version!a:.12} of the format, not {VERSION}; use another dualgap"
-        )
+        raise ModelFileError(f"written in version {version!a:.12} of the format, not {VERSION}; use another dualgap")
 
 
 def _brief(error: Exception) -> str:

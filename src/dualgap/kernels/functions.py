@@ -99,8 +99,30 @@ def _inner_product_tile(kernel: Kernel, rows: Points, columns: Points) -> NDArra
     block *= kernel.gamma
     block += kernel.coef0
     if kernel.name == "poly":
-        return np.power(block, kernel.degree, out=block)
+        return _power(block, kernel.degree)
     return np.tanh(block, out=block)
+
+
+def _power(block: NDArray[Any], degree: float) -> NDArray[Any]:
+    """``block ** degree`` in place; by repeated squaring where the degree is whole (np.power takes 50 ns an entry)."""
+    if not float(degree).is_integer():
+        return np.power(block, degree, out=block)
+    left = int(degree)
+    if left == 0:
+        block[...] = 1.0
+        return block
+    while left % 2 == 0:
+        np.square(block, out=block)
+        left //= 2
+    result = block
+    square = block.copy() if left > 1 else block
+    left //= 2
+    while left:
+        np.square(square, out=square)
+        if left % 2:
+            result *= square
+        left //= 2
+    return result
 
 
 def diagonal(kernel: Kernel, points: Points) -> NDArray[np.float64]:

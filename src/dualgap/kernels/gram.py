@@ -242,9 +242,7 @@ class KernelGram:
         out = np.zeros(targets.n)
         used = np.flatnonzero(weights)
         columns = self.points.take(used)
-        if self.kernel.name == "linear":
-            _linear_product(targets.original, columns.original, weights[used], out)
-        elif used.size:
+        if used.size:
             contract(self.kernel, targets, columns, weights[used], out, exact=True, n_jobs=self.n_jobs)
             # The formula at distance zero may round; the diagonal is known.
             if self.kernel.name == "rbf":
@@ -264,17 +262,6 @@ class KernelGram:
                 products = np.einsum("ij,ij->i", part.data, part.data)
             found[start : start + 1024] = np.exp(np.minimum(0.0, 2 * self.kernel.gamma * (products - part.norms)))
         return found
-
-
-def _linear_product(
-    rows: Any, columns: Any, weights: NDArray[np.float64], out: NDArray[np.float64]
-) -> None:
-    """``rows @ (columns' weights)`` in float64, a bounded number of rows at a time: O(n d), not O(n m d)."""
-    w = np.zeros(rows.shape[1])
-    for start in range(0, columns.shape[0], 4096):
-        w += columns[start : start + 4096].astype(np.float64).T @ weights[start : start + 4096]
-    for start in range(0, rows.shape[0], 4096):
-        out[start : start + 4096] += rows[start : start + 4096].astype(np.float64) @ w
 
 
 def factored_gram(A: Any, *, cache_size: float = 200.0, cache: str = "row") -> KernelGram:

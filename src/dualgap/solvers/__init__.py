@@ -11,6 +11,6 @@ and reports to ``callback(snapshot) -> bool`` between bounded chunks of compiled
 
 from types import ModuleType
 
-from dualgap.solvers import smo
+from dualgap.solvers import ipm, smo
 
-SOLVERS: dict[str, ModuleType] = {"smo": smo}
+SOLVERS: dict[str, ModuleType] = {"smo": smo, "ipm": ipm}
