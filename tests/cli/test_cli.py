@@ -554,10 +554,10 @@ def test_info_names_what_matters(monkeypatch, tmp_path):
 def test_solvers_lists_options_and_answers():
     shown = run("solvers").stdout
     for name, module in dualgap.SOLVERS.items():
-        assert f"{name}  {module.__doc__.splitlines()[0]}" in shown
+        assert f"{name} {module.__doc__.splitlines()[0]} options: " in " ".join(shown.split())
     assert "max_iter=-1" in shown
-    start = shown.index("smo  ")
-    rows = {line.split()[0]: line.split()[1:] for line in shown[start:].splitlines() if line.startswith("  ")}
+    own = re.split(r"\n\n(?=\S)", shown[shown.index("smo  ") :])[0]
+    rows = {line.split()[0]: line.split()[1:] for line in own.splitlines() if line.startswith("  ")}
     assert rows["c_svc"][:3] == ["yes", "yes", "no"]
     assert rows["one_class"][:2] == ["yes", "no"]
     assert "coupled" in shown

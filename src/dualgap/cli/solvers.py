@@ -31,19 +31,23 @@ def solvers() -> None:
     from dualgap.solvers import SOLVERS
 
     console = standard()
-    width = min(console.width, _WIDEST)
+    width = min(console.width, _WIDEST) if console.is_terminal else _WIDEST
     for position, (name, module) in enumerate(SOLVERS.items()):
         if position:
             console.print()
-        console.print(Text(name, style="bold") + Text(f"  {_first_line(module)}"), soft_wrap=True)
-        for line in textwrap.wrap("options: " + _options(module), width - 4, subsequent_indent=" " * 9):
-            console.print(Text("  " + line), soft_wrap=True)
+        title, _, rest = _hanging(f"{name}  {_first_line(module)}", "  ", width).partition(" ")
+        console.print(Text(title, style="bold") + Text(" " + rest), soft_wrap=True)
+        console.print(Text(_hanging("  options: " + _options(module), " " * 11, width)), soft_wrap=True)
         console.print()
         table, remarks = _abilities(module)
         console.print(table)
         for number, remark in enumerate(remarks, 1):
-            note = textwrap.wrap(f"[{number}] {remark}.", width - 4, subsequent_indent="    ")
-            console.print(Text("\n".join("  " + line for line in note)), soft_wrap=True)
+            console.print(Text(_hanging(f"  [{number}] {remark}.", " " * 6, width)), soft_wrap=True)
+
+
+def _hanging(text: str, indent: str, width: int) -> str:
+    """The text in lines of at most `width`, all but the first of them indented."""
+    return textwrap.fill(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def _first_line(module: ModuleType) -> str:

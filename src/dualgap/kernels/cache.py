@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     # compute(point, columns) -> K(point, columns); columns None means all
     RowFunction = Callable[[int, "NDArray[np.intp] | None"], "NDArray[Any]"]
 
-# Positions of the counters compiled code and Python share.
+# Positions of the two counters of a store.
 HITS, MISSES = 0, 1
 
 
@@ -39,7 +39,7 @@ class RowStore:
     clock : ndarray of int64, shape (1,)
         Advanced by whoever uses rows.
     counts : ndarray of int64, shape (2,)
-        Hits and misses.
+        Hits and misses of `load`; rows that compiled code reads by itself are counted by it.
     """
 
     def __init__(self, compute: RowFunction, n: int, dtype: np.dtype[Any], budget: int) -> None:
@@ -84,6 +84,7 @@ class RowStore:
         self.clock[0] += 1
         for point in points:
             if self.slot[point] >= 0:
+                self.counts[HITS] += 1
                 self.stamp[self.slot[point]] = self.clock[0]
         for point in points:
             if self.slot[point] < 0:

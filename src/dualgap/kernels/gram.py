@@ -214,7 +214,6 @@ class KernelGram:
         wanted = np.atleast_1d(np.asarray(points, dtype=np.int64))
         store = self.store
         if isinstance(store, RowStore) and store.columns is None and wanted.size <= store.values.shape[0]:
-            store.counts[0] += int(np.count_nonzero(store.slot[wanted] >= 0))
             store.load(wanted)
             rows = store.values[store.slot[wanted]]
         else:

@@ -72,7 +72,6 @@ def _step(  # type: ignore[no-untyped-def]
     slot,
     stamp,
     clock,
-    counts,
     point,
     column,
     sign,
@@ -100,7 +99,7 @@ def _step(  # type: ignore[no-untyped-def]
     clock[0] += 1
     stamp[slot[point[i]]] = clock[0]
     stamp[slot[point[j]]] = clock[0]
-    counts[0] += 2
+    report[2] += 2.0
     apart = gradient[j] * inverse[j] - gradient[i] * inverse[i]
     quadratic = pair_curvature(i, j, row_i, column, sign, inverse, diagonal)
     change_i, change_j, decrease = move_pair(i, j, apart, quadratic, a, lo, hi, inverse)
@@ -131,7 +130,6 @@ def keerthi_chunk(  # type: ignore[no-untyped-def]
     slot,
     stamp,
     clock,
-    counts,
     point,
     column,
     sign,
@@ -158,7 +156,7 @@ def keerthi_chunk(  # type: ignore[no-untyped-def]
     m = a.shape[0]
     steps = 0
     examined = 0
-    report[1] = 0.0
+    report[1], report[2] = 0.0, 0.0
     while steps < max_steps and examined < m + max_steps:
         worst, violation = 0, -np.inf
         for g in range(up_value.shape[0]):
@@ -172,7 +170,7 @@ def keerthi_chunk(  # type: ignore[no-untyped-def]
             if modification == 2:
                 i, j = up_index[worst], low_index[worst]
                 verdict = _step(
-                    i, j, keep_all, values, slot, stamp, clock, counts, point, column, sign, group, inverse, ridge,
+                    i, j, keep_all, values, slot, stamp, clock, point, column, sign, group, inverse, ridge,
                     diagonal, a, gradient, known, lo, hi, up_value, low_value, up_index, low_index, needed, report,
                 )  # fmt: skip
                 if verdict == NEED_ROWS:
@@ -208,7 +206,7 @@ def keerthi_chunk(  # type: ignore[no-untyped-def]
         if max(above, below) > tol:
             i, j = (t, low_index[g]) if above > below else (up_index[g], t)
             verdict = _step(
-                i, j, keep_all, values, slot, stamp, clock, counts, point, column, sign, group, inverse, ridge,
+                i, j, keep_all, values, slot, stamp, clock, point, column, sign, group, inverse, ridge,
                 diagonal, a, gradient, known, lo, hi, up_value, low_value, up_index, low_index, needed, report,
             )  # fmt: skip
             if verdict == NEED_ROWS:

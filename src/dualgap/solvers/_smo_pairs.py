@@ -77,7 +77,6 @@ def pair_chunk(  # type: ignore[no-untyped-def]
     slot,
     stamp,
     clock,
-    counts,
     point,
     column,
     sign,
@@ -97,10 +96,11 @@ def pair_chunk(  # type: ignore[no-untyped-def]
     needed,
     report,
 ):
-    """Run at most `max_steps` steps; `report` is [violation, change of the objective], `needed` the rows missed."""
+    """Run at most `max_steps` steps; `report` gets violation, change of the objective and rows used,
+    `needed` the rows missed."""
     m = a.shape[0]
     steps = 0
-    report[1] = 0.0
+    report[1], report[2] = 0.0, 0.0
     while True:
         for g in range(up_value.shape[0]):
             up_value[g], low_value[g], up_index[g] = -np.inf, np.inf, -1
@@ -147,7 +147,7 @@ def pair_chunk(  # type: ignore[no-untyped-def]
         stamp[slot[point[i]]] = clock[0]
 
         if worst < 0:
-            counts[0] += 1
+            report[2] += 1.0
             step = -gradient[i] / max(diagonal[i], FLAT)
             new = min(max(a[i] + step, lo[i]), hi[i])
             change = snapped(new, lo[i], hi[i]) - a[i]
@@ -180,7 +180,7 @@ def pair_chunk(  # type: ignore[no-untyped-def]
             return NEED_ROWS, steps
         row_j = values[slot[point[j]]]
         stamp[slot[point[j]]] = clock[0]
-        counts[0] += 2
+        report[2] += 2.0
         quadratic = pair_curvature(i, j, row_i, column, sign, inverse, diagonal)
         apart = up_value[worst] + gradient[j] * inverse[j]
         change_i, change_j, decrease = move_pair(i, j, apart, quadratic, a, lo, hi, inverse)

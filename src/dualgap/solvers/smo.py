@@ -134,6 +134,7 @@ class _Run:
         self.evaluations_before = problem.gram.evaluations
         self.counts_before = self.store.counts.copy()
         self.function_misses = 0
+        self.rows_used = 0
         self.iterations = 0
         self.tol = max(options.tol, options.first_tol)
         self.violation = np.inf
@@ -141,7 +142,7 @@ class _Run:
         self.up_value, self.low_value = np.empty(count), np.empty(count)
         self.up_index, self.low_index = np.empty(count, np.int64), np.empty(count, np.int64)
         self.needed = np.zeros(2, np.int64)
-        self.report = np.zeros(2)
+        self.report = np.zeros(3)
         self.state = np.zeros(4, np.int64)
         self.activate(np.arange(problem.n))
 
@@ -226,7 +227,9 @@ class _Run:
     def tell(self, complete: bool) -> bool:
         """Report to the callback; True when it asks to stop."""
         self.write_back()
-        spent = self.store.counts - self.counts_before
+        hits, misses = (int(count) for count in self.store.counts - self.counts_before)
+        if not isinstance(self.store, ElementStore):
+            hits = self.rows_used - misses  # compiled code reads rows without asking
         return self.callback(
             Snapshot(
                 iteration=self.iterations,
@@ -235,8 +238,8 @@ class _Run:
                 objective=self.objective,
                 violation=self.violation,
                 kernel_evaluations=self.problem.gram.evaluations - self.evaluations_before,
-                cache_hits=int(spent[0]),
-                cache_misses=int(spent[1]),
+                cache_hits=hits,
+                cache_misses=misses,
                 function_hits=int(self.state[keerthi.FUNCTION_HITS]),
                 function_misses=self.function_misses,
             )
@@ -255,7 +258,7 @@ class _Run:
             budget = self.chunk_steps()
             while True:
                 code, steps = pairs.pair_chunk(
-                    s.values, s.slot, s.stamp, s.clock, s.counts, *self.local.values(),
+                    s.values, s.slot, s.stamp, s.clock, *self.local.values(),
                     self.up_value, self.low_value, self.up_index, self.tol, budget, self.needed, self.report,
                 )  # fmt: skip
                 self.absorb(steps)
@@ -292,7 +295,7 @@ class _Run:
             budget = self.chunk_steps()
             while True:
                 code, steps = keerthi.keerthi_chunk(
-                    modification, keep_all, s.values, s.slot, s.stamp, s.clock, s.counts, *before, known, lo, hi,
+                    modification, keep_all, s.values, s.slot, s.stamp, s.clock, *before, known, lo, hi,
                     *thresholds, self.tol, budget, self.needed, self.report, self.state,
                 )  # fmt: skip
                 self.absorb(steps)
@@ -327,6 +330,7 @@ class _Run:
         self.iterations += steps
         self.violation = float(self.report[0])
         self.objective += float(self.report[1])
+        self.rows_used += int(self.report[2])
         if not (np.isfinite(self.objective) and self.violation >= 0.0):
             raise ValueError(
                 "The kernel values or targets are too large for float64 arithmetic: the objective is no longer "
