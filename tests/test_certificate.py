@@ -27,7 +27,7 @@ def awkward_problems(draw, largest_C=1e9):
     if flaw == "duplicates":
         X[n // 2 :] = X[: n - n // 2]
     elif flaw == "zero rows":
-        X[:: 2] = 0.0
+        X[::2] = 0.0
     elif flaw == "constant feature":
         X[:, 0] = 7.0
     elif flaw == "all the same":

@@ -9,7 +9,9 @@ from dualgap import Kernel, build, make_gram, solve
 from dualgap.datasets import find, load
 
 
-@pytest.mark.parametrize(("name", "C", "gamma"), [("heart_scale", 2.0, 0.1), ("ijcnn1", 32.0, 2.0), ("a9a", 1.0, 0.0081)])
+@pytest.mark.parametrize(
+    ("name", "C", "gamma"), [("heart_scale", 2.0, 0.1), ("ijcnn1", 32.0, 2.0), ("a9a", 1.0, 0.0081)]
+)
 def test_svc_equals_scikit_learn(data_folder, name, C, gamma):
     data = load(find(name))
     rows = slice(0, 3000)

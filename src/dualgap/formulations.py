@@ -221,9 +221,7 @@ def parametric_values(parametric: Any, X: Any, n: int) -> NDArray[np.float64]:
         values = np.asarray(parametric, dtype=np.float64)
         values = values.reshape(-1, 1) if values.ndim == 1 else values
     if values.ndim != 2 or values.shape[0] != n:
-        raise ValueError(
-            f"parametric must be functions of X or an array of shape ({n}, p); got shape {values.shape}."
-        )
+        raise ValueError(f"parametric must be functions of X or an array of shape ({n}, p); got shape {values.shape}.")
     if not np.all(np.isfinite(values)):
         raise ValueError("parametric has values that are NaN or infinite at some samples.")
     return values
@@ -322,9 +320,7 @@ def _row(
     return sign, f0, columns, np.array(right), names
 
 
-def _check_nu(
-    spec: Formulation, y: NDArray[np.float64], w: NDArray[np.float64], nu: float, bias: bool
-) -> None:
+def _check_nu(spec: Formulation, y: NDArray[np.float64], w: NDArray[np.float64], nu: float, bias: bool) -> None:
     if spec.name != "nu_svc" or not bias:
         return
     positive, negative = w[y > 0].sum(), w[y < 0].sum()

@@ -72,9 +72,7 @@ def _quantile(
     return float(0.5 * (kinks[first] + kinks[min(last, kinks.size - 1)]))
 
 
-def _vertex_search(
-    problem: DualQP, slope: NDArray[np.float64], eta: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _vertex_search(problem: DualQP, slope: NDArray[np.float64], eta: NDArray[np.float64]) -> NDArray[np.float64]:
     """Exact minimiser for coupled constraints without ridge: the simplex method on the kinks.
 
     At a vertex k slopes vanish, those of the basis B. Their values t_B follow from ``F'a = e`` with every other t_i
@@ -105,7 +103,7 @@ def _vertex_search(
                 break
             unit = np.zeros(len(basis))
             unit[worst] = -1.0 if over[worst] > under[worst] else 1.0
-            direction = np.linalg.lstsq(F[basis], unit, rcond=None)[0]
+            direction = np.asarray(np.linalg.lstsq(F[basis], unit, rcond=None)[0], dtype=np.float64)
             leaving = basis[worst]
         length, entering = _line_search(problem, s, basis, leaving, direction)
         if entering < 0:
@@ -139,9 +137,7 @@ def _line_search(
     return float(lengths[order[stop]]), int(ahead[order[stop]])
 
 
-def _smoothed_newton(
-    problem: DualQP, slope: NDArray[np.float64], eta: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _smoothed_newton(problem: DualQP, slope: NDArray[np.float64], eta: NDArray[np.float64]) -> NDArray[np.float64]:
     """Newton's method on p with a small ridge in place of the kinks, the ridge sharpened in stages.
 
     A ridge of mu changes p by at most ``mu sum t^2/2``, so the last stage is exact to rounding. Variables with
@@ -201,7 +197,5 @@ def _objective(
     curved = ridge > 0.0
     t = np.clip(-s / np.where(curved, ridge, 1.0), problem.lo, problem.hi)
     with np.errstate(invalid="ignore"):
-        flat = np.minimum(
-            np.where(s == 0.0, 0.0, s * problem.lo), np.where(s == 0.0, 0.0, s * problem.hi)
-        )
+        flat = np.minimum(np.where(s == 0.0, 0.0, s * problem.lo), np.where(s == 0.0, 0.0, s * problem.hi))
     return float(problem.e @ eta - np.where(curved, t * (0.5 * ridge * t + s), flat).sum())

@@ -87,9 +87,7 @@ class DualQP:
         if n == 0:
             raise ValueError("DualQP needs at least one variable; index is empty.")
         if self.F.shape[0] != n or self.F.shape[1] != self.e.shape[0]:
-            raise ValueError(
-                f"F must have shape ({n}, {self.e.shape[0]}) to match index and e; got {self.F.shape}."
-            )
+            raise ValueError(f"F must have shape ({n}, {self.e.shape[0]}) to match index and e; got {self.F.shape}.")
         if len(self.columns) != self.e.shape[0]:
             raise ValueError(f"columns must name {self.e.shape[0]} multipliers; got {self.columns!r}.")
         if self.index.min() < 0 or self.index.max() >= self.gram.n:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -183,6 +183,11 @@ def _until_certified(
         outcome = module.solve(problem, keeper.remaining(settings), keeper, start)
         keeper.end(outcome)
         certificate, eta = certify(problem, outcome.a, eta)
+        if certificate.note and keeper.gap_tol is not None and keeper.believed(outcome):
+            # There is no gap to go by: what is left is the KKT violation of a stationary point.
+            keeper.gap_tol, start = None, outcome.a
+            settings = replace(settings, tol=keeper.tol)
+            continue
         if not keeper.believed(outcome) or keeper.holds(certificate):
             return outcome, certificate, eta
         off = keeper.distance(certificate)
@@ -228,9 +233,7 @@ class _Keeper:
         """The settings with the iterations of earlier rounds taken off the limit."""
         if settings.max_iter < 0 or self.before[0] == 0:
             return settings
-        values = {f.name: getattr(settings, f.name) for f in fields(settings)}
-        values["max_iter"] = max(0, settings.max_iter - int(self.before[0]))
-        return type(settings)(**values)
+        return replace(settings, max_iter=max(0, settings.max_iter - int(self.before[0])))
 
     def end(self, outcome: Outcome) -> None:
         self.totals[0] = self.before[0] + outcome.iterations

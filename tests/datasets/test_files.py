@@ -217,9 +217,7 @@ class TestLibsvm:
         )
     )
     def test_the_fast_parser_takes_ordinary_lines(self, rows):
-        lines = [
-            f"{label!r} " + " ".join(f"{i}:{v!r}" for i, v in sorted(row.items())) for label, row in rows
-        ]
+        lines = [f"{label!r} " + " ".join(f"{i}:{v!r}" for i, v in sorted(row.items())) for label, row in rows]
         fast = parse_fast("\n".join([*lines, ""]).encode(), FLOAT64)
         assert fast is not None
         assert_array_equal(fast.labels, [label for label, _ in rows])
@@ -535,9 +533,7 @@ class TestAnyFile:
     @pytest.mark.parametrize("text", ["1 1:2 3:4\n", "# comment\n\n1\n-1 2:3\n"])
     def test_libsvm_by_content(self, write, name, text):
         content = text.encode()
-        assert sparse.issparse(
-            load(write(lzma.compress(content) if name.endswith("xz") else content, name)).X
-        )
+        assert sparse.issparse(load(write(lzma.compress(content) if name.endswith("xz") else content, name)).X)
 
     @pytest.mark.parametrize("text", ["1,2\n3,4\n", "1 2\n3 4\n", "a;y\n1;2\n", "12:30,1\n"])
     def test_table_by_content(self, write, text):
@@ -639,9 +635,7 @@ class TestFind:
             find("toy")
 
 
-@pytest.mark.skipif(
-    not os.environ.get("DUALGAP_DATA"), reason="DUALGAP_DATA does not name a folder of real data"
-)
+@pytest.mark.skipif(not os.environ.get("DUALGAP_DATA"), reason="DUALGAP_DATA does not name a folder of real data")
 @pytest.mark.parametrize("name", ["heart_scale", "a9a"])
 def test_real_file_as_sklearn_reads_it(name):
     data = load(find(name))

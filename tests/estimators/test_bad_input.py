@@ -45,6 +45,11 @@ def not_a_number(A, B):
     return np.full((A.shape[0], B.shape[0]), np.nan)
 
 
+def rarely_a_number(A, B):
+    distance = np.abs(A[:, None] - B[None]).sum(axis=2)
+    return np.where(distance < 4.0, np.exp(-distance), np.nan)
+
+
 def named(parameter, value):
     """scikit-learn's message for a parameter out of range."""
     return rf"The '{parameter}' parameter of {{name}} must be .* Got {re.escape(repr(value))} instead"
@@ -105,6 +110,7 @@ CASES = {
         r"kernel callable returned shape \(20, 21\) for 20 x 20 points; it must return one value per pair",
     ),
     "callable's NaN": (ALL, {"kernel": not_a_number}, fit(), ValueError, "kernel.* not finite"),
+    "callable's NaN off the diagonal": (ALL, {"kernel": rarely_a_number}, fit(), ValueError, "kernel"),
     "chi2 negative": (
         ALL, {"kernel": "chi2"}, fit(), ValueError,
         "Negative values in data passed to {name}.*kernel='chi2'.*MinMaxScaler.*laplacian",

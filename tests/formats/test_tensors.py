@@ -64,9 +64,7 @@ class TestRoundTrip:
         arrays=st.dictionaries(
             TEXT.filter(lambda name: name != "__metadata__"),
             st.sampled_from(DTYPES).flatmap(
-                lambda dtype: hnp.arrays(
-                    dtype, hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4)
-                )
+                lambda dtype: hnp.arrays(dtype, hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4))
             ),
             max_size=4,
         ),

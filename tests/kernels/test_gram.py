@@ -182,7 +182,7 @@ def test_restricted_rows_keep_their_entries(requests, mask):
     store.load(np.array([7]))
     assert np.array_equal(store.values[store.slot[7]], matrix[7][columns])
     assert len(computed) == before + (7 not in held)
-    fewer = columns[:: 2]
+    fewer = columns[::2]
     store.restrict(fewer)
     assert np.array_equal(store.values[store.slot[7]], matrix[7][fewer])
     store.reset()

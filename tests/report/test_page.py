@@ -219,9 +219,7 @@ def test_headline_without_a_finite_gap_gives_no_bound(gap: float) -> None:
 
 
 def test_headline_of_a_zero_gap() -> None:
-    assert "best possible, up to rounding" in headline(
-        render_page(ReportData("T", [("t", certificate(0.0))]))
-    )
+    assert "best possible, up to rounding" in headline(render_page(ReportData("T", [("t", certificate(0.0))])))
 
 
 def test_note_replaces_the_gap() -> None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from dualgap.cli.output import at_most, counted, evidence, fact, standard, verdict
+from dualgap.cli.output import counted, evidence, fact, standard, verdict
+from dualgap.report.wording import at_most
 
 if TYPE_CHECKING:
     import numpy as np

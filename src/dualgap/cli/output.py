@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import textwrap
-from decimal import ROUND_CEILING, Context, Decimal
 from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
 from rich.text import Text
+
+from dualgap.report.wording import at_most
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,14 +88,6 @@ def size(path: Path) -> str:
             return f"{value:.3g} {unit}"
         value /= 1000
     return f"{value:.3g} GB"
-
-
-def at_most(value: float) -> str:
-    """Two digits, rounded up: what is said to be a bound has to be one."""
-    if not math.isfinite(value):
-        return "an unknown amount"
-    # From the shortest decimal that means this float, or 3.1e-06 would become 3.2e-06.
-    return f"{float(Context(prec=2, rounding=ROUND_CEILING).plus(Decimal(repr(float(value))))):.1e}"
 
 
 def verdict(certificate: Certificate) -> str:

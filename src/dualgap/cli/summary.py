@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dualgap.cli.choices import ESTIMATOR_OF, KERNEL_READS, option
-from dualgap.cli.output import at_most, counted, evidence, fact, seconds, verdict, warn
+from dualgap.cli.output import counted, evidence, fact, seconds, verdict, warn
 from dualgap.cli.scores import number
+from dualgap.report.wording import at_most
 
 if TYPE_CHECKING:
     from dualgap.cli.scores import Scores

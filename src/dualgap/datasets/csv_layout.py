@@ -66,9 +66,7 @@ def header_names(cells: Sequence[str]) -> tuple[str, ...]:
     return tuple(cell.strip() for cell in cells)
 
 
-def label_position(
-    wanted: str | int | None, names: tuple[str, ...] | None, n_columns: int, source: str
-) -> int | None:
+def label_position(wanted: str | int | None, names: tuple[str, ...] | None, n_columns: int, source: str) -> int | None:
     """Position, from 0, of the label column that `wanted` means; None for a table without labels."""
     if wanted is None:
         return None
@@ -89,9 +87,7 @@ def label_position(
     if len(found) != 1:
         listed = excerpt(", ".join(names))
         problem = "no column has" if not found else f"{len(found)} columns have"
-        raise file_error(
-            source, f"{problem} the name label_column={wanted!r}, of {listed}; give its number from 0"
-        )
+        raise file_error(source, f"{problem} the name label_column={wanted!r}, of {listed}; give its number from 0")
     return found[0]
 
 

@@ -46,9 +46,7 @@ class _Layout(NamedTuple):
         return f"column {position + 1}{name}"
 
 
-def read_csv(
-    path: Path, *, label_column: str | int | None, header: bool | str, dtype: np.dtype[Any]
-) -> Dataset:
+def read_csv(path: Path, *, label_column: str | int | None, header: bool | str, dtype: np.dtype[Any]) -> Dataset:
     """Read a table in text; see `dualgap.datasets.load` for what the arguments mean."""
     source = str(path)
     with open_bytes(path) as stream, io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as lines:
@@ -96,9 +94,7 @@ def _records(lines: Iterator[str], source: str) -> Iterator[Record]:
         return
     delimiter = sniff_delimiter(filled)
     everything = chain(head, lines)
-    yield from (
-        _blank_separated(everything) if delimiter is None else _delimited(everything, delimiter, source)
-    )
+    yield from (_blank_separated(everything) if delimiter is None else _delimited(everything, delimiter, source))
 
 
 def _blank_separated(lines: Iterable[str]) -> Iterator[Record]:
@@ -134,9 +130,7 @@ def _read_rows(
             labels += _take_labels(block, layout, layout.label)
         blocks.append(_features(block, layout, dtype))
     if not blocks:
-        raise file_error(
-            layout.source, "has a header and no rows; add rows, or pass header=False if it is one"
-        )
+        raise file_error(layout.source, "has a header and no rows; add rows, or pass header=False if it is one")
     return np.concatenate(blocks), labels
 
 
@@ -157,9 +151,7 @@ def _take_labels(block: list[Record], layout: _Layout, position: int) -> list[st
         label = cells.pop(position).strip()
         if label.lower() in _MISSING_LABELS:
             where = layout.column(position)
-            raise file_error(
-                layout.source, f"the label in {where} is missing; remove the row or label it", line
-            )
+            raise file_error(layout.source, f"the label in {where} is missing; remove the row or label it", line)
         if label.lower().lstrip("+-") in ("inf", "infinity") or _overflows(label, _NUMBER):
             raise file_error(layout.source, f"the label {excerpt(label)} is not finite; correct it", line)
         taken.append(label)

@@ -14,9 +14,7 @@ from dualgap.datasets.number_text import finite_number, is_decimal, is_missing
 _LARGEST_INDEX: Final = 2**63 - 1
 
 
-def parse_exact(
-    text: bytes, source: str, first_line: int, n_features: int | None, dtype: np.dtype[Any]
-) -> Rows:
+def parse_exact(text: bytes, source: str, first_line: int, n_features: int | None, dtype: np.dtype[Any]) -> Rows:
     """Line by line, token by token; raises for the first thing that is wrong."""
     labels: list[float] = []
     lengths: list[int] = []

@@ -60,9 +60,7 @@ def _token_bounds(codes: NDArray[np.uint8]) -> tuple[NDArray[np.intp], NDArray[n
     return edges[0::2], edges[1::2]
 
 
-def _tokens_by_line(
-    codes: NDArray[np.uint8], starts: NDArray[np.intp]
-) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+def _tokens_by_line(codes: NDArray[np.uint8], starts: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
     """For every line that is not blank: which token is its label, and how many follow it."""
     line_ends = np.flatnonzero(codes == _NEWLINE)
     tokens_before = np.concatenate((np.zeros(1, np.intp), np.searchsorted(starts, line_ends)))
@@ -71,9 +69,7 @@ def _tokens_by_line(
     return tokens_before[:-1][filled], (counts[filled] - 1).astype(np.int64, copy=False)
 
 
-def _one_colon_each(
-    codes: NDArray[np.uint8], begins: NDArray[np.intp], ends: NDArray[np.intp]
-) -> NDArray[np.intp]:
+def _one_colon_each(codes: NDArray[np.uint8], begins: NDArray[np.intp], ends: NDArray[np.intp]) -> NDArray[np.intp]:
     """Position of the colon in each index:value pair."""
     colons = np.flatnonzero(codes == _COLON)
     # Tokens are disjoint and ordered, so equal numbers and the right order put exactly one colon inside each

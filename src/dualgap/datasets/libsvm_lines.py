@@ -21,9 +21,7 @@ _COMMENT: Final = re.compile(rb"#[^\n]*")
 _OTHER_BLANKS_TO_SPACES: Final = bytes.maketrans(b"\t\r\v\f", b"    ")
 
 
-def parse_lines(
-    text: bytes, *, source: str, first_line: int, n_features: int | None, dtype: np.dtype[Any]
-) -> Rows:
+def parse_lines(text: bytes, *, source: str, first_line: int, n_features: int | None, dtype: np.dtype[Any]) -> Rows:
     """Parse whole lines.
 
     Parameters

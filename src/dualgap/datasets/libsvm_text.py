@@ -144,9 +144,7 @@ def _regroup(parts: Iterable[Rows], size: int) -> Iterator[Rows]:
 
 def _slice(rows: Rows, offsets: NDArray[np.int64], first: int, last: int) -> Rows:
     entries = slice(offsets[first], offsets[last])
-    return Rows(
-        rows.labels[first:last], rows.lengths[first:last], rows.columns[entries], rows.values[entries]
-    )
+    return Rows(rows.labels[first:last], rows.lengths[first:last], rows.columns[entries], rows.values[entries])
 
 
 def _join(parts: list[Rows]) -> Rows:

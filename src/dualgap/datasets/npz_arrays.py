@@ -62,9 +62,7 @@ def _dense(array: NDArray[Any], source: str, dtype: np.dtype[Any]) -> NDArray[np
     bad = np.argwhere(~np.isfinite(values))
     if bad.size:
         row, column = bad[0]
-        raise file_error(
-            source, f"X[{row}, {column}] is {values[row, column]}; impute missing values or rescale first"
-        )
+        raise file_error(source, f"X[{row}, {column}] is {values[row, column]}; impute missing values or rescale first")
     return values
 
 
@@ -76,9 +74,7 @@ def _sparse(matrix: Any, source: str, dtype: np.dtype[Any]) -> sparse.csr_matrix
         if matrix.format in ("csr", "csc", "bsr"):
             matrix.check_format(full_check=True)
     except ValueError as error:
-        raise file_error(
-            source, f"not a sparse matrix ({error}); write it again with scipy.sparse.save_npz"
-        ) from error
+        raise file_error(source, f"not a sparse matrix ({error}); write it again with scipy.sparse.save_npz") from error
     rows = sparse.csr_matrix(matrix)
     rows.sum_duplicates()
     rows.data = cast_quietly(rows.data, dtype)
@@ -89,9 +85,7 @@ def _sparse(matrix: Any, source: str, dtype: np.dtype[Any]) -> sparse.csr_matrix
 
 def _check_shape(shape: tuple[int, ...], source: str) -> None:
     if len(shape) != 2:
-        raise file_error(
-            source, f"X has shape {shape}; save it with one row a sample and one column a feature"
-        )
+        raise file_error(source, f"X has shape {shape}; save it with one row a sample and one column a feature")
     if shape[0] == 0 or shape[1] == 0:
         raise file_error(source, f"X is empty, of shape {shape}; save at least one sample and one feature")
 
@@ -114,7 +108,5 @@ def _labels(y: NDArray[Any], n_samples: int, source: str) -> Labels:
     labels = y.astype(np.float64)
     bad = np.flatnonzero(~np.isfinite(labels))
     if bad.size:
-        raise file_error(
-            source, f"y[{bad[0]}] is {labels[bad[0]]}; remove the samples without a finite label"
-        )
+        raise file_error(source, f"y[{bad[0]}] is {labels[bad[0]]}; remove the samples without a finite label")
     return labels

@@ -51,9 +51,7 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
         try:
             yield stream
         except EOFError as error:
-            raise file_error(
-                str(path), "the compressed file is truncated; copy or download it again"
-            ) from error
+            raise file_error(str(path), "the compressed file is truncated; copy or download it again") from error
         except (lzma.LZMAError, zlib.error) as error:
             raise _damaged(path, error) from error
         except OSError as error:

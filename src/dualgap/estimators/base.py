@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import fields
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from dualgap.kernels.functions import NAMES, Kernel
 from dualgap.kernels.gram import make_gram
 from dualgap.kernels.points import prepare
 from dualgap.result import Result, Status
-from dualgap.run import solve
+from dualgap.run import choose, solve
 from dualgap.solvers import SOLVERS
 
 if TYPE_CHECKING:
@@ -133,8 +134,7 @@ class KernelSVM(BaseEstimator):  # type: ignore[misc]
             weight = np.full(n, float(weight))
         if weight.shape != (n,):
             raise ValueError(
-                f"sample_weight and X have incompatible shapes: {weight.shape} vs ({n},); "
-                f"pass one weight a sample."
+                f"sample_weight and X have incompatible shapes: {weight.shape} vs ({n},); pass one weight a sample."
             )
         if not np.any(weight > 0.0):
             raise ValueError("Invalid input - all samples have zero or negative weights.")
@@ -158,7 +158,7 @@ class KernelSVM(BaseEstimator):  # type: ignore[misc]
         elif gamma == "auto":
             gamma = 1.0 / X.shape[1]
         self._gamma = float(gamma)
-        return Kernel(self.kernel, gamma=self._gamma, coef0=float(self.coef0), degree=self.degree)
+        return Kernel(self.kernel, gamma=self._gamma, coef0=float(self.coef0), degree=int(self.degree))
 
     def _make_gram(self, X: Any) -> Gram:
         self._kernel = self._make_kernel(X)
@@ -175,10 +175,12 @@ class KernelSVM(BaseEstimator):  # type: ignore[misc]
         """Build, solve and recover one task."""
         problem = build(self._row, gram, y, sample_weight=weight, parametric=phi, **parameters)
         options = {key: value for key, value in (self.solver_options or {}).items() if key != "cache"}
-        options.setdefault("shrinking", self.shrinking)
+        name, module = choose(problem, self.solver)
+        if any(field.name == "shrinking" for field in fields(module.Options)):
+            options.setdefault("shrinking", self.shrinking)
         result = solve(
             problem,
-            self.solver,
+            name,
             tol=self.tol,
             gap_tol=self.gap_tol,
             max_iter=self.max_iter,

@@ -70,25 +70,19 @@ class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
         self._keep_results([result for result, _ in outcomes], X)
         return self
 
-    def _check_classes(
-        self, y: Any, weight: NDArray[np.float64]
-    ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    def _check_classes(self, y: Any, weight: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
-            raise ValueError(
-                f"The number of classes has to be greater than one; got {len(self.classes_)} class"
-            )
+            raise ValueError(f"The number of classes has to be greater than one; got {len(self.classes_)} class")
         present = np.bincount(codes, weights=weight, minlength=len(self.classes_))
         if np.count_nonzero(present) < 2:
             raise ValueError("Invalid input - all samples from all but one class have zero or negative weights.")
         if self.class_weight == "balanced":
             # By weight and not by count, so that a weight of two is the same as a sample twice.
             with np.errstate(divide="ignore"):
-                self.class_weight_ = np.where(
-                    present > 0, present.sum() / (len(self.classes_) * present), 1.0
-                )
+                self.class_weight_ = np.where(present > 0, present.sum() / (len(self.classes_) * present), 1.0)
         else:
             self.class_weight_ = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
         if not np.all(self.class_weight_ >= 0.0):

@@ -41,9 +41,7 @@ class _KernelRegressor(RegressorMixin, KernelSVM):  # type: ignore[misc]
         self : object
         """
         if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None. Pass targets."
-            )
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None. Pass targets.")
         X, y = self._check_fit_data(X, y, y_numeric=True)
         check_consistent_length(X, y)
         y = np.asarray(y, dtype=np.float64)

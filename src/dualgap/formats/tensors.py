@@ -155,9 +155,7 @@ def _little_endian(name: str, array: NDArray[Any]) -> NDArray[Any]:
     if dtype not in _CODES:
         raise ValueError(f"array {name!r} is of dtype {given.dtype}; convert it to one of {_listed_dtypes()}")
     if given.ndim > _MAX_DIMENSIONS:
-        raise ValueError(
-            f"array {name!r} has {given.ndim} dimensions; reshape it to {_MAX_DIMENSIONS} or fewer"
-        )
+        raise ValueError(f"array {name!r} has {given.ndim} dimensions; reshape it to {_MAX_DIMENSIONS} or fewer")
     return given.astype(dtype, order="C", copy=False)
 
 
@@ -221,9 +219,7 @@ def _parse_json(content: bytes) -> object:
     if not content.startswith(b"{"):
         raise ModelFileError("the header does not start with '{'")
     try:
-        return json.loads(
-            content.decode("utf-8"), object_pairs_hook=_distinct_keys, parse_constant=_refuse_constant
-        )
+        return json.loads(content.decode("utf-8"), object_pairs_hook=_distinct_keys, parse_constant=_refuse_constant)
     except UnicodeDecodeError as error:
         raise ModelFileError(f"the header is not UTF-8 at byte {error.start}") from error
     except RecursionError as error:

@@ -86,9 +86,7 @@ def contract(
     each(one, range(0, rows.n, TILE_ROWS), thread_count(n_jobs) if worth else 1)
 
 
-def _linear(
-    rows: Points, columns: Points, weights: NDArray[np.float64], out: NDArray[np.float64], exact: bool
-) -> None:
+def _linear(rows: Points, columns: Points, weights: NDArray[np.float64], out: NDArray[np.float64], exact: bool) -> None:
     """``rows @ (columns' weights)``: O((n + m) d) in place of O(n m d); float64 a bounded number of rows at a time."""
     w = sum(
         _take(columns, slice(start, start + _LINEAR_ROWS), exact).data.T @ weights[start : start + _LINEAR_ROWS]

@@ -68,9 +68,7 @@ class Gram(Protocol):
     ) -> None:
         """``out += K[rows, points] @ delta`` (all rows when None), summed in float64, nothing stored needlessly."""
 
-    def exact(
-        self, weights: NDArray[np.float64], rows: NDArray[np.intp] | None = None
-    ) -> NDArray[np.float64]:
+    def exact(self, weights: NDArray[np.float64], rows: NDArray[np.intp] | None = None) -> NDArray[np.float64]:
         """``K[rows] @ weights`` (all rows when None) in float64 throughout, for certificates."""
 
 
@@ -122,9 +120,7 @@ class FullGram:
             chosen = chosen if rows is None else chosen[:, rows]
             out += delta[start : start + 256] @ chosen.astype(np.float64, copy=False)
 
-    def exact(
-        self, weights: NDArray[np.float64], rows: NDArray[np.intp] | None = None
-    ) -> NDArray[np.float64]:
+    def exact(self, weights: NDArray[np.float64], rows: NDArray[np.intp] | None = None) -> NDArray[np.float64]:
         """``K[rows] @ weights``; from the data in float64 where the stored entries are rounded."""
         if self._source is not None and self.dtype != np.float64:
             return self._source.exact(weights, rows)
@@ -233,9 +229,7 @@ class KernelGram:
         self.evaluations += targets.n * len(points)
         contract(self.kernel, targets, self.points.take(points), delta, out, n_jobs=self.n_jobs)
 
-    def exact(
-        self, weights: NDArray[np.float64], rows: NDArray[np.intp] | None = None
-    ) -> NDArray[np.float64]:
+    def exact(self, weights: NDArray[np.float64], rows: NDArray[np.intp] | None = None) -> NDArray[np.float64]:
         """``K[rows] @ weights`` in float64 from the data, over the points in use."""
         targets = self.points if rows is None else self.points.take(rows)
         out = np.zeros(targets.n)

@@ -168,9 +168,7 @@ def line_chart(
         A ``<figure>`` element. Every unbroken stretch of a series is one ``<polyline>`` of at most
         `MAX_POINTS` points, or a ``<circle>`` when it is a single point.
     """
-    x_scale = _linear_scale(
-        [v for s in series for v in s.x], x, (LEFT, WIDTH - RIGHT), MAX_X_TICKS, snug=True
-    )
+    x_scale = _linear_scale([v for s in series for v in s.x], x, (LEFT, WIDTH - RIGHT), MAX_X_TICKS, snug=True)
     y_values = [v for s in series for v in s.y]
     make_y = _log_scale if y.log else _linear_scale
     y_scale = make_y(y_values, y, (HEIGHT - BOTTOM, TOP), MAX_Y_TICKS)
@@ -192,9 +190,7 @@ def line_chart(
     )
 
 
-def _linear_scale(
-    values: Iterable[float], axis: Axis, span: Span, max_ticks: int, *, snug: bool = False
-) -> _Scale:
+def _linear_scale(values: Iterable[float], axis: Axis, span: Span, max_ticks: int, *, snug: bool = False) -> _Scale:
     """Zero to the largest value; the end is a round number unless `snug` keeps it at the data."""
     start, end = span
     known = [float(v) for v in values if abs(v) < HUGE]

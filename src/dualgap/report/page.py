@@ -6,11 +6,11 @@ import math
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from decimal import ROUND_CEILING, Context, Decimal
 from typing import TYPE_CHECKING
 
 from dualgap.formats.atomic import atomic_write
 from dualgap.report.chart import CHART_CSS, Axis, Series, escape, line_chart
+from dualgap.report.wording import at_most
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -197,37 +197,23 @@ def _worst_first(rows: Iterable[tuple[str, Certificate]]) -> list[tuple[str, Cer
     return sorted(rows, key=lambda row: _badness(row[1]), reverse=True)
 
 
-def _rounded_up(value: float) -> str:
-    """Two digits, rounded up: what is said to be a bound has to be one."""
-    # From the shortest decimal that means this float, or 3.1e-06 would become 3.2e-06.
-    exact = Decimal(repr(float(value)))
-    return f"{float(Context(prec=2, rounding=ROUND_CEILING).plus(exact)):.1e}"
-
-
 def _verdict(certificate: Certificate) -> str:
     """The certificate in words, as plain text."""
     if certificate.note:
         return (
             f"No duality gap exists here: {certificate.note.strip().rstrip('.')}. "
-            f"The optimality conditions are met to within {_bound(certificate.kkt_violation)} "
+            f"The optimality conditions are met to within {at_most(certificate.kkt_violation)} "
             "(KKT violation); a better solution may exist."
         )
     gap = certificate.relative_gap
     if not math.isfinite(gap):
         return (
             "The certificate gives no bound: the duality gap is not a finite number. "
-            f"The KKT violation is {_bound(certificate.kkt_violation)}."
+            f"The KKT violation is {at_most(certificate.kkt_violation)}."
         )
     if gap <= 0:
         return "The objective is the best possible, up to rounding; no solver can improve it."
-    return (
-        f"The objective is within {_rounded_up(gap)} (relative) of the best possible; "
-        "no solver can improve it by more."
-    )
-
-
-def _bound(value: float) -> str:
-    return _rounded_up(value) if math.isfinite(value) else "an unknown amount"
+    return f"The objective is within {at_most(gap)} (relative) of the best possible; no solver can improve it by more."
 
 
 def _context(rows: list[tuple[str, Certificate]]) -> list[str]:
@@ -244,7 +230,7 @@ def _context(rows: list[tuple[str, Certificate]]) -> list[str]:
     missed = max((row[1].infeasibility for row in rows if not math.isnan(row[1].infeasibility)), default=0.0)
     if missed > ROUNDING:
         said.append(
-            f"Caution: the equality constraints are missed by {_bound(missed)}, which is more than rounding; "
+            f"Caution: the equality constraints are missed by {at_most(missed)}, which is more than rounding; "
             "the bound holds only up to that error."
         )
     return said

@@ -97,7 +97,8 @@ def pair_chunk(  # type: ignore[no-untyped-def]
     report,
 ):
     """Run at most `max_steps` steps; `report` gets violation, change of the objective and rows used,
-    `needed` the rows missed."""
+    `needed` the rows missed.
+    """
     m = a.shape[0]
     steps = 0
     report[1], report[2] = 0.0, 0.0

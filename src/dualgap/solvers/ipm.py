@@ -11,12 +11,12 @@ z of ``a >= lo`` and v of ``a <= hi`` each iteration solves, twice with one fact
 
 first for mu = 0 (predictor), then for mu = (mu_predicted / mu)^3 mu with the second-order term (corrector).
 
-The system is solved by a Cholesky factorisation of ``H + Z/X + V/T`` and the Schur complement of F, refined against
-the residual of the whole.
+The system is reduced from variables to points, solved by a Cholesky factorisation and the Schur complement of F, and
+refined against the residual of the whole.
 
-Cost of an iteration: n^3/3; memory two dense n x n matrices. Use it for small problems to high accuracy and for coupled
-constraints (semi-parametric models). It starts from the middle of the box, so a starting point is used only to correct
-rounded kernel entries.
+Cost of an iteration: m^3/3 for m points; memory two dense m x m matrices. Use it for small problems to high accuracy
+and for coupled constraints (semi-parametric models). It starts from the middle of the box, so a starting point is used
+only to correct rounded kernel entries.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.linalg as sla
 
-from dualgap.certificate import exact_gradient, judge
+from dualgap.certificate import exact_gradient, indefinite, judge
 from dualgap.constraints import feasible_start
 from dualgap.result import Outcome, Snapshot, Status
 
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from dualgap.kernels.gram import Gram
     from dualgap.problem import DualQP
 
-# Two dense matrices of 6000 variables are 0.6 GB and a factorisation takes a second: a fit of half a minute.
-_MOST_VARIABLES = 6000
-# An eigenvalue below this fraction of the largest is negative beyond rounding.
-_NEGATIVE = 1e-8
+# Two dense matrices of 5000 points are 0.4 GB, and a fit takes some twenty factorisations of a second each.
+_MOST_POINTS = 5000
+# Columns of the factorisation done at a time: a tenth of a second at most between two, and BLAS at full speed.
+_BLOCK = 512
 # A point further from its constraints than this, relative to the sums they are made of, is not a solution.
 _FEASIBLE = 1e-9
 # Fraction of the way to the boundary a step may go.
@@ -58,32 +58,21 @@ class Options:
     ----------
     tol : float
         KKT violation to reach.
-    first_tol : float
-        Not used: every iteration is looked at anyway.
     max_iter : int
         Iterations at most; -1 for no limit (it ends by itself within some 100).
-    shrinking : bool
-        Not used: accepted so that estimators can pass it to any solver.
     """
 
     tol: float = 1e-3
-    first_tol: float = 0.0
     max_iter: int = -1
-    shrinking: bool = True
 
 
 def supports(problem: DualQP, options: Options | None = None) -> str | None:
     """None, or why the problem is not for this solver."""
-    if problem.n > _MOST_VARIABLES:
-        return (
-            f"ipm factorises a dense matrix over the variables, and {problem.n} of them are more than the "
-            f"{_MOST_VARIABLES} it takes"
-        )
-    if not problem.gram.psd:
-        K = _dense_kernel(problem.gram, np.unique(problem.index))
-        spectrum = np.linalg.eigvalsh(K)
-        if spectrum[0] < -_NEGATIVE * max(float(spectrum[-1]), 0.0):
-            return "ipm needs a convex problem, and the kernel matrix is indefinite"
+    points = int(np.unique(problem.index).size)
+    if points > _MOST_POINTS:
+        return f"ipm factorises a dense matrix over the points, and {points} are more than the {_MOST_POINTS} it takes"
+    if indefinite(problem.gram, problem.index):
+        return "ipm needs a convex problem, and the kernel matrix is indefinite"
     return None
 
 
@@ -92,35 +81,62 @@ def _dense_kernel(gram: Gram, points: NDArray[np.intp]) -> NDArray[np.float64]:
     return 0.5 * (block + block.T)
 
 
+def _factorise_in_blocks(M: NDArray[np.float64]) -> None:
+    """Cholesky factor of M into its lower triangle, block by block, so that an interrupt is answered in between."""
+    n = M.shape[0]
+    for start in range(0, n, _BLOCK):
+        stop = min(start + _BLOCK, n)
+        M[start:stop, start:stop] = sla.cholesky(M[start:stop, start:stop], lower=True, check_finite=False)
+        if stop < n:
+            corner, panel = M[start:stop, start:stop], M[stop:, start:stop]
+            panel[...] = sla.solve_triangular(corner, panel.T, lower=True, check_finite=False).T
+            for begin in range(stop, n, _BLOCK):
+                end = min(begin + _BLOCK, n)
+                M[begin:, begin:end] -= M[begin:, start:stop] @ M[begin:end, start:stop].T
+
+
 class _System:
-    """The matrix ``M = H + diag(theta)`` and its factorisation."""
+    """Solves ``(S K S' + diag(theta)) x = r``, S the signed map from points to variables.
+
+    With ``b = S'x`` (the change of the kernel coefficients) and ``E = S' diag(1/theta) S`` it reduces to the points:
+    ``(K + 1/E) b = S'(r/theta) / E``, and ``x = (r - S K b) / theta``. The variable of a point with the smallest theta,
+    for which that quotient would magnify rounding, is read off b instead.
+    """
 
     def __init__(self, problem: DualQP) -> None:
-        points, at = np.unique(problem.index, return_inverse=True)
-        signed = problem.sign[:, None] * _dense_kernel(problem.gram, points)[np.ix_(at, at)]
-        signed *= problem.sign[None, :]
-        signed[np.diag_indices_from(signed)] += problem.ridge
-        self.H = signed
+        points, self.at = np.unique(problem.index, return_inverse=True)
+        self.sign, self.ridge = problem.sign, problem.ridge
+        self.K = _dense_kernel(problem.gram, points)
+
+    def onto_points(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.bincount(self.at, self.sign * x, self.K.shape[0]).astype(np.float64, copy=False)
+
+    def onto_variables(self, b: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self.sign * b[self.at]
+
+    def hessian(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """``H x``."""
+        return self.onto_variables(self.K @ self.onto_points(x)) + self.ridge * x
 
     def factorise(self, theta: NDArray[np.float64]) -> None:
-        M = self.H.copy()
+        """Prepare for the diagonal theta (the ridge included)."""
+        self.theta = theta
+        self.E = np.bincount(self.at, weights=1.0 / theta, minlength=self.K.shape[0])
+        order = np.argsort(theta, kind="stable")
+        self.pivot = order[np.unique(self.at[order], return_index=True)[1]]
+        M = self.K.copy()
         # Beside the largest entries a smaller diagonal than this is lost anyway; it keeps M definite in float64.
-        M[np.diag_indices_from(M)] += theta + 1e-15 * float(np.abs(np.diag(self.H)).max(initial=1.0))
-        self.cholesky = sla.cho_factor(M, lower=True, overwrite_a=True, check_finite=False)
+        M[np.diag_indices_from(M)] += 1.0 / self.E + 1e-15 * float(np.abs(np.diag(self.K)).max(initial=1.0))
+        _factorise_in_blocks(M)
+        self.cholesky = (M, True)
 
     def solve(self, r: NDArray[np.float64]) -> NDArray[np.float64]:
-        return sla.cho_solve(self.cholesky, r, check_finite=False)
-
-
-def solve(self, r: NDArray[np.float64]) -> NDArray[np.float64]:
-        x = self.inverse * r
-        q = self.onto_points(x) / self.D
-        if self.A is None:
-            y = sla.cho_solve(self.cholesky, q, check_finite=False)
-        else:
-            scaled = self.D[:, None] * self.A
-            y = q - scaled @ sla.cho_solve(self.cholesky, scaled.T @ q, check_finite=False)
-        return x - self.inverse * self.onto_variables(self.kernel(self.D * y))
+        """One right-hand side."""
+        b = sla.cho_solve(self.cholesky, self.onto_points(r / self.theta) / self.E, check_finite=False)
+        x = (r - self.onto_variables(self.K @ b)) / self.theta
+        x[self.pivot] = 0.0
+        x[self.pivot] = self.sign[self.pivot] * (b - self.onto_points(x))
+        return x
 
 
 def solve(
@@ -134,7 +150,7 @@ def solve(
     system = _System(problem)
     f0 = problem.f0
     if start is not None:
-        f0 = exact_gradient(problem, start) - system.H @ start
+        f0 = exact_gradient(problem, start) - system.hessian(start)
     free = problem.hi > problem.lo
     finite = np.isfinite(problem.hi) & free
     state = _start(problem, f0, free, finite)
@@ -142,7 +158,7 @@ def solve(
     iteration = 0
     while True:
         point = _settled(problem, state, free, finite)
-        gradient = system.H @ point + f0
+        gradient = system.hessian(point) + f0
         certificate, _ = judge(problem, point, gradient, state.eta)
         if certificate.gap < best_gap or certificate.kkt_violation < best_violation:
             waited = 0 if certificate.gap < 0.99 * best_gap else waited + 1
@@ -150,9 +166,7 @@ def solve(
             best_gap, best_violation = min(best_gap, certificate.gap), min(best_violation, certificate.kkt_violation)
         else:
             waited += 1
-        stop = callback(
-            Snapshot(iteration, point, gradient, None, certificate.kkt_violation, problem.gram.evaluations)
-        )
+        stop = callback(Snapshot(iteration, point, gradient, None, certificate.kkt_violation, problem.gram.evaluations))
         if stop:
             return Outcome(point, iteration, Status.STOPPED)
         if certificate.kkt_violation <= options.tol and certificate.infeasibility <= _FEASIBLE:
@@ -174,9 +188,7 @@ class _State:
     v: NDArray[np.float64]
 
 
-def _start(
-    problem: DualQP, f0: NDArray[np.float64], free: NDArray[np.bool_], finite: NDArray[np.bool_]
-) -> _State:
+def _start(problem: DualQP, f0: NDArray[np.float64], free: NDArray[np.bool_], finite: NDArray[np.bool_]) -> _State:
     """The middle of the box (1 above lo where there is no upper bound), multipliers of the size of the slopes."""
     a = np.where(finite, 0.5 * (problem.lo + np.where(finite, problem.hi, 0.0)), problem.lo + 1.0)
     a = np.where(free, a, problem.lo)
@@ -196,14 +208,14 @@ def _step(
     x = np.where(free, s.a - problem.lo, 1.0)
     t = np.where(finite, problem.hi - s.a, 1.0)
     # A fixed variable (lo = hi) is held by a huge diagonal, so that all vectors keep their length.
-    theta = np.where(free, s.z / x + s.v / t, 1e16)
+    theta = np.where(free, s.z / x + s.v / t, 1e16) + problem.ridge
     count = max(1, int(free.sum() + finite.sum()))
     mu = float((s.z * x)[free].sum() + (s.v * t)[finite].sum()) / count
-    r_dual = np.where(free, system.H @ s.a + f0 + problem.F @ s.eta - s.z + s.v, 0.0)
+    r_dual = np.where(free, system.hessian(s.a) + f0 + problem.F @ s.eta - s.z + s.v, 0.0)
     r_primal = problem.F.T @ s.a - problem.e
     try:
         system.factorise(theta)
-        solved = system.solve(problem.F) if problem.k else np.zeros((problem.n, 0))
+        solved = np.array([system.solve(column) for column in problem.F.T]).reshape(problem.k, problem.n).T
         schur = problem.F.T @ solved
 
         def direction(
@@ -248,7 +260,8 @@ def _saddle(
     """``M da + F deta = right, F'da = below`` by the Schur complement, refined twice against the system itself."""
     da, deta = np.zeros(problem.n), np.zeros(problem.k)
     for _ in range(3):
-        left = system.H @ da + theta * da + problem.F @ deta
+        # theta holds the ridge already, which the Hessian's product adds once more.
+        left = system.hessian(da) + (theta - problem.ridge) * da + problem.F @ deta
         first = system.solve(right - left)
         if problem.k:
             more = np.linalg.lstsq(schur, problem.F.T @ first - (below - problem.F.T @ da), rcond=None)[0]
@@ -278,9 +291,7 @@ def _length(
     return most
 
 
-def _settled(
-    problem: DualQP, s: _State, free: NDArray[np.bool_], finite: NDArray[np.bool_]
-) -> NDArray[np.float64]:
+def _settled(problem: DualQP, s: _State, free: NDArray[np.bool_], finite: NDArray[np.bool_]) -> NDArray[np.float64]:
     """The iterate with clearly bounded variables put on their bounds and ``F'a = e`` restored by the others.
 
     Of ``x z = mu`` the smaller factor tends to zero: a variable closer to its bound, relative to its box, than its
