@@ -108,6 +108,14 @@ def test_multipliers_of_coupled_constraints(row, functions):
 def test_infeasible_points_are_reported_and_pay_for_it():
     p = problem("c_svc")
     best = solve(p, gap_tol=1e-10)
+    nudged = best.a.copy()
+    nudged[np.flatnonzero((best.a > 0.01) & (best.a < 1.99))[:3]] += 3e-4
+    certificate, _ = certify(p, nudged)
+    assert certificate.infeasibility > 1e-5
+    assert certificate.dual <= best.certificate.primal + 1e-6
+    assert certificate.primal >= best.certificate.dual - 1e-9
+    with pytest.raises(ValueError, match="start is not feasible: it misses the box or F'a = e by"):
+        solve(p, start=nudged)
     off = best.a.copy()
     off[np.flatnonzero(p.F[:, 0] > 0)] = 0.0
     certificate, _ = certify(p, off)

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+import dualgap
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *ROOT.glob("CONTRIBUTING.md")]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -48,6 +50,12 @@ def test_docs_examples_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: py
 def test_docs_pages_for_users_have_examples() -> None:
     with_examples = {page.name for page in PAGES if blocks(page)}
     assert {"README.md", "guide.md", "researchers.md", "certificate.md"} <= with_examples
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/solvers.md", "CHANGELOG.md"])
+def test_docs_name_every_solver(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert [name for name in dualgap.SOLVERS if f"`{name}`" not in text] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

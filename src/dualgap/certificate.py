@@ -96,10 +96,14 @@ def judge(
     if eta is not None:
         candidates.append(np.asarray(eta, dtype=np.float64))
     judged = [_terms(problem, a, slope + problem.F @ each, each) for each in candidates]
-    best = int(np.argmin([gap for gap, _ in judged]))
-    gap, violation = judged[best]
+    best = int(np.argmin([bracket + missed for bracket, missed, _ in judged]))
+    bracket, missed, violation = judged[best]
     dual = -0.5 * float(a @ (gradient + problem.f0)) if objective is None else -objective
-    primal = dual + gap
+    # Off the constraints the primal objective is exact with e'eta in place of (F'a)'eta; the dual one is a bound to
+    # first order when it is lowered by that difference, and never raised by it.
+    primal = dual + bracket + missed
+    dual = dual + min(missed, 0.0)
+    gap = bracket + max(missed, 0.0)
     relative = gap / max(abs(primal), abs(dual), 1e-300)
     certificate = Certificate(primal, dual, gap, relative, violation, infeasibility(problem, a))
     return certificate, candidates[best]
@@ -107,21 +111,20 @@ def judge(
 
 def _terms(
     problem: DualQP, a: NDArray[np.float64], s: NDArray[np.float64], eta: NDArray[np.float64]
-) -> tuple[float, float]:
-    """Gap (sum of the brackets above) and worst KKT violation at slopes `s`."""
+) -> tuple[float, float, float]:
+    """Sum of the brackets above, ``(e - F'a)'eta`` and worst KKT violation at slopes `s`."""
     target = minimisers(problem, s)
     move = a - target
     with np.errstate(invalid="ignore"):
         bracket = move * (s + problem.ridge * (target + 0.5 * move))
     # An infinite bound is the minimiser only where the bracket is infinite.
     bracket[~np.isfinite(target)] = np.inf
-    # For a point off the constraints e'eta replaces (F'a)'eta: counted against it, whatever its sign.
-    missed = abs(float(eta @ (problem.e - problem.F.T @ a))) if problem.k else 0.0
+    missed = float(eta @ (problem.e - problem.F.T @ a)) if problem.k else 0.0
     full = s + problem.ridge * a
     width = np.where(np.isfinite(problem.hi), problem.hi - problem.lo, np.maximum(1.0, np.abs(a)))
     above, below = a - problem.lo > _AT_BOUND * width, problem.hi - a > _AT_BOUND * width
     violation = np.maximum(np.where(above, full, 0.0), np.where(below, -full, 0.0))
-    return max(float(bracket.sum()), 0.0) + missed, max(float(violation.max()), 0.0)
+    return max(float(bracket.sum()), 0.0), missed, max(float(violation.max()), 0.0)
 
 
 def minimisers(problem: DualQP, s: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -92,6 +92,10 @@ class DualQP:
             raise ValueError(f"columns must name {self.e.shape[0]} multipliers; got {self.columns!r}.")
         if self.index.min() < 0 or self.index.max() >= self.gram.n:
             raise ValueError(f"index must lie in [0, {self.gram.n}), the points of the Gram matrix.")
+        if not np.all(np.isfinite(self.gram.diag())):
+            raise ValueError(
+                "The kernel matrix has values that are not finite; scale the features or reduce gamma or degree."
+            )
         if not np.all(np.abs(self.sign) == 1.0):
             raise ValueError("sign must be +1 or -1 for every variable.")
         if not np.all(self.ridge >= 0.0) or not np.all(np.isfinite(self.ridge)):

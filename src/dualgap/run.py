@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dualgap.certificate import certify, judge
+from dualgap.constraints import infeasibility
 from dualgap.result import Certificate, Event, History, Outcome, Result, Snapshot, Status
 from dualgap.solvers import SOLVERS
 
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
     from dualgap.problem import DualQP
 
 # A run whose belief the certificate does not bear out goes on from the exact gradient. A round made progress if it
-# halved the distance to the goal, or if the exact dual objective rose by a ten-thousandth of the gap; three rounds
-# in a row without are a stall.
+# halved the distance to the goal, or if the exact dual objective rose by at least half of what the solver believed;
+# three rounds in a row without are a stall.
 _PATIENCE = 3
-_HALVED, _ROSE = 0.5, 1e-4
+_HALVED = 0.5
 # Rounded kernel entries can send a solver in circles, its own objective falling for ever. A round therefore ends, to
 # be looked at in exact arithmetic, when neither gap nor violation has fallen by a tenth in ten steps a variable
 # (and at least 10 000 steps: small problems are cheap).
@@ -113,9 +114,10 @@ def solve(
         raise UnsupportedProblemError(f"solver={name!r} cannot take this problem: {reason}.")
     if gap_tol is not None and getattr(settings, "function_cache", "all") == "free":
         raise ValueError("gap_tol needs the full gradient; use function_cache='all', or tol in place of gap_tol.")
-    if not np.all(np.isfinite(problem.gram.diag())):
+    if start is not None and infeasibility(problem, np.asarray(start, dtype=np.float64)) > _FEASIBLE:
         raise ValueError(
-            "The kernel matrix has values that are not finite; scale the features or reduce gamma or degree."
+            f"start is not feasible: it misses the box or F'a = e by {infeasibility(problem, start):.2g}; pass a point "
+            f"that satisfies both, or None."
         )
     keeper = _Keeper(problem, tol, gap_tol, time_limit, callback)
     outcome, certificate, eta = _until_certified(problem, module, settings, keeper, start)
@@ -191,7 +193,8 @@ def _until_certified(
         if not keeper.believed(outcome) or keeper.holds(certificate):
             return outcome, certificate, eta
         off = keeper.distance(certificate)
-        progress = off < _HALVED * best or certificate.dual > highest + _ROSE * certificate.gap
+        rose = certificate.dual - highest
+        progress = off < _HALVED * best or (rose > 0.0 and rose >= _HALVED * (keeper.history[-1].dual - highest))
         patience = _PATIENCE if progress else patience - 1
         if patience == 0:
             return outcome, certificate, eta

@@ -7,6 +7,7 @@ because at an integer the bias is not unique.
 """
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 import sklearn.svm
@@ -441,3 +442,72 @@ def test_callable_kernel_on_text(layout):
     ours, theirs = (model.fit(words, y) for model in pair("SVC", {"kernel": common}))
     assert_same(ours.decision_function(words), theirs.decision_function(words))
     assert ours.shape_fit_ == theirs.shape_fit_
+
+
+def _gaussian(A, B):
+    A, B = np.asarray(A), np.asarray(B)
+    return np.exp(-0.1 * ((A[:, None] - B[None]) ** 2).sum(axis=2))
+
+
+@pytest.mark.parametrize("layout", [np.asarray, pd.DataFrame, np.ndarray.tolist], ids=["array", "frame", "list"])
+@pytest.mark.parametrize("name", ["SVC", "OneClassSVM"])
+def test_callable_kernel_on_tables(name, layout):
+    X, y = data_of(name)
+    ours, theirs = (model.fit(layout(X), y) for model in pair(name, {"kernel": _gaussian}))
+    assert_same(values(ours, layout(X)), values(theirs, layout(X)))
+
+
+def test_callable_kernel_on_sparse():
+    X, y = DATA["wine"]
+    X = sp.csr_matrix(X)
+    ours, theirs = (model.fit(X, y) for model in pair("SVC", {"kernel": lambda A, B: A @ B.T}))
+    assert_same(ours.decision_function(X), theirs.decision_function(X))
+    assert type(ours.dual_coef_) is type(theirs.dual_coef_)
+    assert_same(ours.dual_coef_, theirs.dual_coef_, 1e-5)
+
+
+# -- odd but legal problems ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["SVC", "SVR"])
+def test_all_samples_are_one(name):
+    X, y = np.ones((10, 2)), np.arange(10) % 2
+    ours, theirs = (model.fit(X, y) for model in pair(name, {}))
+    assert_allclose(values(ours, X), values(theirs, X), atol=1e-12)
+
+
+def test_contradictory_samples():
+    X, y = DATA["binary iris"]
+    X, y = np.vstack([X, X]), np.concatenate([y, 3 - y])
+    assert_allclose(make("SVC", {}).fit(X, y).decision_function(X), 0.0, atol=1e-8)
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_no_support_vectors(layout, kernel):
+    X, y = DATA["diabetes"]
+    ours, theirs = (model.fit(layout(X), y) for model in pair("SVR", {"epsilon": 100.0, "kernel": kernel}))
+    assert ours.support_.shape == theirs.support_.shape == (0,)
+    assert ours.dual_coef_.shape == theirs.dual_coef_.shape == (1, 0)
+    assert_allclose(ours.predict(layout(X)), theirs.predict(layout(X)), rtol=1e-12)
+    if kernel == "linear":
+        assert ours.coef_.shape == (1, X.shape[1])
+        assert abs(ours.coef_).max() == 0.0
+
+
+def test_few_samples():
+    two = np.array([[0.0], [1.0]])
+    ours, theirs = (model.fit(two, [0, 1]) for model in pair("SVC", {}))
+    assert_allclose(ours.decision_function(two), theirs.decision_function(two), rtol=1e-6)
+    ours, theirs = (model.fit(two[1:]) for model in pair("OneClassSVM", {}))
+    assert_allclose(ours.decision_function(two), theirs.decision_function(two), atol=1e-6)
+    ball = make("SVDD", {"gamma": 1.0}).fit(two[1:])
+    assert ball.radius_ == 0.0
+    assert_allclose(ball.decision_function(two), [2.0 * np.exp(-1.0) - 2.0, 0.0], atol=1e-12)
+
+
+def test_bias_and_offset_of_the_data_do_not_matter():
+    """Kernels of differences see nothing of a shift, and squared distances are not lost to it."""
+    X, y = DATA["wine"]
+    near, far = (make("SVC", {"gamma": 0.1}).fit(points, y) for points in (X, X + 4096.0))
+    assert_same(far.decision_function(X + 4096.0), near.decision_function(X), 1e-9)

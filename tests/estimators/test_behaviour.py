@@ -18,6 +18,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_wine
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -218,6 +219,18 @@ def test_features_of_any_size_end():
     assert model.certificate_.relative_gap > model.tol
 
 
+def test_zero_margin_names_the_tolerance():
+    """At this nu the default tolerance may leave no margin, though a smaller one tells the classes apart."""
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(60, 3))
+    y = points[:, 0] + 0.3 * rng.normal(size=60) > 0
+    assert NuSVC(nu=1e-3, gap_tol=1e-6).fit(points, y).score(points, y) == 1.0
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        NuSVC(nu=1e-3).fit(points, y)
+    assert all("tol" in str(warning.message) for warning in caught)
+
+
 def test_verbose(capsys):
     SVC(verbose=True).fit(X, Y)
     assert "[dualgap]" in capsys.readouterr().out
@@ -400,6 +413,12 @@ def test_pipeline():
     assert model.fit(points, Y).score(points, Y) > 0.8
     weighted = model.fit(points, Y, svc__sample_weight=np.linspace(0.0, 2.0, len(X)))
     assert weighted[-1].certificate_.relative_gap <= 1e-6
+
+
+def test_cross_validation_of_a_precomputed_kernel():
+    K = np.exp(-0.3 * ((X[:, None] - X[None]) ** 2).sum(axis=2))
+    scores = cross_val_score(SVC(kernel="precomputed"), K, Y)
+    assert_array_equal(scores, cross_val_score(SVC(gamma=0.3), X, Y))
 
 
 def test_parametric_part():

@@ -90,6 +90,9 @@ def test_factored_gram_is_a_product():
     gram = factored_gram(A)
     assert gram.factor is A
     assert gram.rows(np.arange(50)) == pytest.approx(A @ A.T)
+    out = np.ones(50)
+    gram.accumulate(out, np.array([], dtype=np.intp), np.array([]))
+    assert np.all(out == 1.0)
 
 
 def test_float32_is_not_upcast_and_its_exact_product_is_float64():

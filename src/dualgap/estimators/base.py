@@ -51,6 +51,35 @@ SHARED_CONSTRAINTS: dict[str, Any] = {
 }
 
 
+# What has a parameter of its own on the estimators (or is theirs to decide) and is no solver option.
+_NOT_OPTIONS = ("tol", "first_tol", "gap_tol", "max_iter", "time_limit", "callback", "start", "warn")
+
+
+def _is_table(X: Any) -> bool:
+    """Whether X has rows and columns of numbers; a callable kernel may take anything else with a length."""
+    return sp.issparse(X) or (getattr(X, "ndim", 0) == 2 and (not hasattr(X, "dtype") or X.dtype.kind in "fiub"))
+
+
+def _sequence(X: Any) -> Any:
+    """Strings, graphs, ...: an array of objects, which is not ours to convert."""
+    if hasattr(X, "dtype"):
+        return X
+    try:
+        return np.asarray(X)
+    except ValueError:
+        objects = np.empty(len(X), dtype=object)
+        objects[:] = X
+        return objects
+
+
+def _canonical(X: Any) -> Any:
+    """Sparse rows sorted and without duplicates; the user's own matrix is left as it is."""
+    if sp.issparse(X) and not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
 class KernelSVM(BaseEstimator):  # type: ignore[misc]
     """Base of the kernel estimators; `_row` names the formulation."""
 
@@ -69,10 +98,8 @@ class KernelSVM(BaseEstimator):  # type: ignore[misc]
         """Validated X (float32 stays float32) and y."""
         if sp.issparse(X) and self.kernel == "precomputed":
             raise TypeError("Sparse precomputed kernels are not supported.")
-        if callable(self.kernel) and not hasattr(X, "dtype"):
-            # A callable may take anything with a length (strings, graphs); it is not ours to convert.
-            X = np.asarray(X, dtype=object) if not sp.issparse(X) else X
-            return X, y
+        if callable(self.kernel) and not _is_table(X):
+            return _sequence(X), y
         targets = {} if y is None else {"y": y}
         checked = validate_data(
             self,
@@ -85,6 +112,7 @@ class KernelSVM(BaseEstimator):  # type: ignore[misc]
             **checks,
         )
         X, y = checked if targets else (checked, None)
+        X = _canonical(X)
         if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
             raise ValueError(
                 f"Precomputed matrix must be a square matrix. Input is a {X.shape[0]}x{X.shape[1]} matrix."
@@ -101,8 +129,8 @@ class KernelSVM(BaseEstimator):  # type: ignore[misc]
 
     def _check_predict_data(self, X: Any) -> Any:
         check_is_fitted(self)
-        if callable(self.kernel) and not hasattr(X, "dtype"):
-            return np.asarray(X, dtype=object)
+        if callable(self.kernel) and not _is_table(X):
+            return _sequence(X)
         if self.kernel == "precomputed":
             X = check_array(X, dtype=[np.float64, np.float32], order="C")
             if X.shape[1] != self.shape_fit_[0]:
@@ -120,6 +148,7 @@ class KernelSVM(BaseEstimator):  # type: ignore[misc]
             accept_large_sparse=True,
             reset=False,
         )
+        X = _canonical(X)
         self._check_chi2(X)
         return X
 
@@ -175,6 +204,11 @@ class KernelSVM(BaseEstimator):  # type: ignore[misc]
         """Build, solve and recover one task."""
         problem = build(self._row, gram, y, sample_weight=weight, parametric=phi, **parameters)
         options = {key: value for key, value in (self.solver_options or {}).items() if key != "cache"}
+        for key in _NOT_OPTIONS:
+            if key in options:
+                raise ValueError(
+                    f"solver_options holds {key!r}, which is a parameter of {type(self).__name__}; set it there."
+                )
         name, module = choose(problem, self.solver)
         if any(field.name == "shrinking" for field in fields(module.Options)):
             options.setdefault("shrinking", self.shrinking)
@@ -223,7 +257,7 @@ class KernelSVM(BaseEstimator):  # type: ignore[misc]
 
     def _public(self, coefficients: NDArray[np.float64]) -> Any:
         """Coefficients as users see them: sparse where the data was."""
-        return sp.csr_matrix(coefficients) if self._sparse else coefficients.copy()
+        return sp.csr_matrix(coefficients) if self._sparse and not callable(self.kernel) else coefficients.copy()
 
     # -- prediction ----------------------------------------------------------------------------------------------
 
@@ -235,7 +269,7 @@ class KernelSVM(BaseEstimator):  # type: ignore[misc]
         if self.kernel == "precomputed":
             out += X[:, self.support_[chosen]] @ weights
             return out
-        vectors = prepare(self.support_vectors_[chosen], self._kernel)
+        vectors = prepare(self.support_vectors_[chosen], self._kernel, centred=not sp.issparse(X))
         contract(self._kernel, prepare(X, self._kernel, vectors), vectors, weights, out, n_jobs=self.n_jobs)
         return out
 

@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils.validation import check_is_fitted
 
 import dualgap
 from dualgap.certificate import combine
@@ -105,6 +104,8 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     name = type(estimator).__name__
     if _ESTIMATORS.get(name) is not type(estimator):
         raise ValueError(f"a model file holds one of {', '.join(_ESTIMATORS)}; got {name}.")
+    from sklearn.utils.validation import check_is_fitted
+
     check_is_fitted(estimator)
     params, kernel = _encode_params(estimator), _encode_kernel(estimator)
     arrays, fit = _encode_fit(estimator)

@@ -88,10 +88,10 @@ def contract(
 
 def _linear(rows: Points, columns: Points, weights: NDArray[np.float64], out: NDArray[np.float64], exact: bool) -> None:
     """``rows @ (columns' weights)``: O((n + m) d) in place of O(n m d); float64 a bounded number of rows at a time."""
-    w = sum(
-        _take(columns, slice(start, start + _LINEAR_ROWS), exact).data.T @ weights[start : start + _LINEAR_ROWS]
-        for start in range(0, columns.n, _LINEAR_ROWS)
-    )
+    w = np.zeros((columns.data.shape[1], *weights.shape[1:]))
+    for start in range(0, columns.n, _LINEAR_ROWS):
+        part = _take(columns, slice(start, start + _LINEAR_ROWS), exact)
+        w += part.data.T @ weights[start : start + _LINEAR_ROWS]
     for start in range(0, rows.n, _LINEAR_ROWS):
         out[start : start + _LINEAR_ROWS] += _take(rows, slice(start, start + _LINEAR_ROWS), exact).data @ w
 
@@ -103,8 +103,10 @@ def _take(points: Points, rows: slice, exact: bool) -> Points:
 def each(task: Callable[[int], None], starts: range, threads: int) -> None:
     """Run `task` for every start on `threads` threads; an interrupt or an error drops what has not begun."""
     if threads <= 1 or len(starts) <= 1:
-        for start in starts:
-            task(start)
+        # BLAS threads that wait for a busy core cost a small fit more than all of its arithmetic.
+        with _blas().limit(limits=1, user_api="blas"):
+            for start in starts:
+                task(start)
         return
     with _blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
         futures = [pool.submit(task, start) for start in starts]

@@ -6,6 +6,7 @@ offers the members of `Gram` is one, so a user's own matrix class is as good as 
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -166,8 +167,18 @@ class KernelGram:
         """Rows (or elements) for compiled solvers; allocated at first use."""
         if self._store is None:
             kind = RowStore if self._cache == "row" else ElementStore
-            self._store = kind(self._row, self.n, self.dtype, self.budget)
+            # A weak reference: in a cycle the cache would outlive the fit until the garbage collector passes by.
+            owner = weakref.WeakMethod(self._row)
+            self._store = kind(lambda point, columns: owner()(point, columns), self.n, self.dtype, self.budget)  # type: ignore[misc]
         return self._store
+
+    @property
+    def entry_cost(self) -> float:
+        """Multiplications an entry takes, roughly: what a chunk of work may be measured by."""
+        data = self.points.data
+        if sp.issparse(data):
+            return max(1.0, data.nnz / max(1, self.n))
+        return float(data.shape[1]) if getattr(data, "ndim", 1) == 2 else 1.0
 
     @property
     def nbytes(self) -> int:

@@ -65,14 +65,19 @@ class Points:
         return Points(data, self.norms[rows], data, self.centre)
 
 
-def prepare(X: Any, kernel: Kernel, like: Points | None = None) -> Points:
-    """Make rows ready for `kernel`; with `like`, measured from the same centre (for prediction)."""
+def prepare(X: Any, kernel: Kernel, like: Points | None = None, *, centred: bool = True) -> Points:
+    """Make rows ready for `kernel`; with `like`, measured from the same centre (for prediction).
+
+    Sparse rows cannot be centred without filling up: points to be met by them are prepared with ``centred=False``.
+    """
     if kernel.name == "callable":
         return Points(X, np.empty(0), X, None)
     if like is not None:
         centre = like.centre
+        if centre is not None and sp.issparse(X):
+            raise ValueError("sparse rows cannot be centred; prepare the others with centred=False.")
     else:
-        centre = _centre(X) if kernel.name == "rbf" and not sp.issparse(X) else None
+        centre = _centre(X) if centred and kernel.name == "rbf" and not sp.issparse(X) else None
     if centre is None:
         return Points(X, _squared_norms(X, None), X, None)
     data = np.empty(X.shape, dtype=X.dtype)

@@ -38,9 +38,14 @@ if TYPE_CHECKING:
     from dualgap.problem import DualQP
 
 # A chunk is as many steps as there are variables, but at least 100 (a Python round trip costs as much as some ten
-# steps), at most 1000 (the interval at which LIBSVM shrinks), and never more than 10^8 entry updates (a tenth of a
-# second or so), so that an interrupt is answered at once.
-_CHUNK_LEAST, _CHUNK_MOST, _CHUNK_WORK = 100, 1000, 100_000_000
+# steps), at most 1000, and never more than 2 * 10^7 entry updates or 2 * 10^8 multiplications in rows that had to be
+# computed: a tenth of a second or so, so that interrupts and time limits are obeyed. Counted, not timed, because
+# where a run looks up must not depend on the clock.
+_CHUNK_LEAST, _CHUNK_MOST, _CHUNK_UPDATES, _CHUNK_PRODUCTS = 100, 1000, 20_000_000, 200_000_000
+# Shrinking is tried as often as LIBSVM does.
+_SHRINK_EVERY = 1000
+# Multiplications an entry of a Gram matrix takes that does not say: a guess.
+_ENTRY_COST = 100.0
 # Rows are moved together only when that shortens them by a fifth: moving costs a pass over the cache.
 _WORTH_MOVING = 0.8
 
@@ -220,9 +225,14 @@ class _Run:
     def chunk_steps(self) -> int:
         """Steps of the next chunk."""
         m = max(1, self.active.size)
-        steps = min(max(m, _CHUNK_LEAST), _CHUNK_MOST, max(1, _CHUNK_WORK // m))
+        steps = min(max(m, _CHUNK_LEAST), _CHUNK_MOST, max(1, _CHUNK_UPDATES // m))
         limit = self.options.max_iter
         return steps if limit < 0 else max(0, min(steps, limit - self.iterations))
+
+    def chunk_loads(self) -> int:
+        """Times the next chunk may go and compute rows."""
+        cost = getattr(self.problem.gram, "entry_cost", _ENTRY_COST) * self.store.width
+        return max(1, int(_CHUNK_PRODUCTS / max(cost, 1.0)))
 
     def tell(self, complete: bool) -> bool:
         """Report to the callback; True when it asks to stop."""
@@ -254,8 +264,9 @@ class _Run:
     def second_order(self) -> Outcome:
         """Second-order selection with shrinking."""
         s = self.store
+        shrunk_at = 0
         while True:
-            budget = self.chunk_steps()
+            budget, loads = self.chunk_steps(), self.chunk_loads()
             while True:
                 code, steps = pairs.pair_chunk(
                     s.values, s.slot, s.stamp, s.clock, *self.local.values(),
@@ -266,6 +277,9 @@ class _Run:
                 if code != pairs.NEED_ROWS:
                     break
                 s.load(self.needed, None)
+                loads -= 1
+                if loads == 0:
+                    break
             whole = self.active.size == self.problem.n
             if code == pairs.CONVERGED and not whole:
                 self.unshrink()
@@ -276,7 +290,8 @@ class _Run:
                 return self.outcome(Status.CONVERGED)
             if 0 <= self.options.max_iter <= self.iterations:
                 return self.outcome(Status.MAX_ITER)
-            if self.options.shrinking:
+            if self.options.shrinking and self.iterations - shrunk_at >= min(self.problem.n, _SHRINK_EVERY):
+                shrunk_at = self.iterations
                 self.shrink()
 
     def keerthi(self) -> Outcome:
@@ -292,7 +307,7 @@ class _Run:
         self.state[keerthi.EXAMINE_ALL] = 1
         modification = 1 if self.options.variant == "keerthi1" else 2
         while True:
-            budget = self.chunk_steps()
+            budget, loads = self.chunk_steps(), self.chunk_loads()
             while True:
                 code, steps = keerthi.keerthi_chunk(
                     modification, keep_all, s.values, s.slot, s.stamp, s.clock, *before, known, lo, hi,
@@ -308,14 +323,15 @@ class _Run:
                     break
                 if isinstance(s, ElementStore) and code == pairs.NEED_GRADIENT:
                     s.reset()
+                loads -= 1
+                if loads == 0:
+                    break
             if self.tell(complete=keep_all):
                 return self.outcome(Status.STOPPED)
             if code == pairs.CONVERGED and not self.tighten():
                 return self.outcome(Status.CONVERGED)
             if 0 <= self.options.max_iter <= self.iterations:
                 return self.outcome(Status.MAX_ITER)
-            if isinstance(s, ElementStore):
-                s.reset()
 
     def tighten(self) -> bool:
         """Go on to the next tenth of the tolerance; False when the last one is reached."""
