@@ -436,4 +436,4 @@ def test_truncation_and_mutation_give_an_error_or_a_working_model(path):
 
 
 def test_the_names_in_the_file_are_those_of_the_estimators():
-    assert list(model_file._ESTIMATORS) == ["SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM", "SVDD"]
+    assert list(model_file.ESTIMATORS) == ["SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM", "SVDD"]

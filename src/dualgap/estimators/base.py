@@ -85,6 +85,11 @@ class KernelSVM(BaseEstimator):  # type: ignore[misc]
 
     _row: str
 
+    def _keep_parameters(self, arguments: dict[str, Any]) -> None:
+        """Store the constructor's arguments as they are, which is all that scikit-learn allows a constructor to do."""
+        for name in self._get_param_names():
+            setattr(self, name, arguments[name])
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self.kernel == "precomputed"
@@ -254,6 +259,15 @@ class KernelSVM(BaseEstimator):  # type: ignore[misc]
             self.support_vectors_ = np.empty((0, 0), dtype=X.dtype)
         else:
             self.support_vectors_ = X[support]
+
+    def _keep_expansion(self, X: Any, model: Model) -> None:
+        """The kernel expansion of an estimator with a single task."""
+        support = np.flatnonzero(model.coefficients)
+        self._keep_support(X, support)
+        self._dual_coef = model.coefficients[support].reshape(1, -1)
+        self.dual_coef_ = self._public(self._dual_coef)
+        self.n_support_ = np.array([support.size], dtype=np.int32)
+        self.parametric_coef_ = model.parametric.reshape(1, -1)
 
     def _public(self, coefficients: NDArray[np.float64]) -> Any:
         """Coefficients as users see them: sparse where the data was."""

@@ -103,10 +103,10 @@ class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
             used |= model.coefficients != 0.0
         support = np.flatnonzero(used)
         support = support[np.argsort(codes[support], kind="stable")]
-        self._n_support = np.bincount(codes[support], minlength=n_classes).astype(np.int32)
+        self.n_support_ = np.bincount(codes[support], minlength=n_classes).astype(np.int32)
         self._keep_support(X, support)
         coefficients = np.zeros((n_classes - 1, support.size))
-        ends = np.concatenate([[0], np.cumsum(self._n_support)])
+        ends = np.concatenate([[0], np.cumsum(self.n_support_)])
         for (first, second), model in zip(self._pairs(), models, strict=True):
             of_first, of_second = slice(*ends[[first, first + 1]]), slice(*ends[[second, second + 1]])
             coefficients[second - 1, of_first] = model.coefficients[support[of_first]]
@@ -116,11 +116,6 @@ class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
         self.intercept_ = np.array([model.bias for model in models])
         self.parametric_coef_ = np.array([model.parametric for model in models])
 
-    @property
-    def n_support_(self) -> NDArray[np.int32]:
-        """Number of support vectors of each class."""
-        return np.asarray(self._n_support, dtype=np.int32)
-
     def _decision_values(self, X: Any) -> NDArray[np.float64]:
         """One column a pair; positive for the first class of the pair (the second where there are two)."""
         X = self._check_predict_data(X)
@@ -128,7 +123,7 @@ class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
         free = self.intercept_ + self._free_part(X)
         if n_classes == 2:
             return self._kernel_sums(X, self._dual_coef.T) + free
-        ends = np.concatenate([[0], np.cumsum(self._n_support)])
+        ends = np.concatenate([[0], np.cumsum(self.n_support_)])
         sums = [
             self._kernel_sums(X, self._dual_coef[:, ends[c] : ends[c + 1]].T, slice(ends[c], ends[c + 1]))
             for c in range(n_classes)
@@ -189,7 +184,7 @@ class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
             return super()._linear_coef()
         import scipy.sparse as sp
 
-        ends = np.concatenate([[0], np.cumsum(self._n_support)])
+        ends = np.concatenate([[0], np.cumsum(self.n_support_)])
         rows = []
         for first, second in self._pairs():
             one, two = slice(*ends[[first, first + 1]]), slice(*ends[[second, second + 1]])
@@ -257,27 +252,7 @@ class SVC(_KernelClassifier):
         n_jobs: int | None = None,
         solver_options: dict[str, Any] | None = None,
     ) -> None:
-        self.C = C
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.shrinking = shrinking
-        self.tol = tol
-        self.cache_size = cache_size
-        self.class_weight = class_weight
-        self.verbose = verbose
-        self.max_iter = max_iter
-        self.decision_function_shape = decision_function_shape
-        self.break_ties = break_ties
-        self.random_state = random_state
-        self.solver = solver
-        self.gap_tol = gap_tol
-        self.time_limit = time_limit
-        self.callback = callback
-        self.parametric = parametric
-        self.n_jobs = n_jobs
-        self.solver_options = solver_options
+        self._keep_parameters(locals())
 
     def _task_parameters(self) -> dict[str, float]:
         return {"C": float(self.C)}
@@ -322,27 +297,7 @@ class NuSVC(_KernelClassifier):
         n_jobs: int | None = None,
         solver_options: dict[str, Any] | None = None,
     ) -> None:
-        self.nu = nu
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.shrinking = shrinking
-        self.tol = tol
-        self.cache_size = cache_size
-        self.class_weight = class_weight
-        self.verbose = verbose
-        self.max_iter = max_iter
-        self.decision_function_shape = decision_function_shape
-        self.break_ties = break_ties
-        self.random_state = random_state
-        self.solver = solver
-        self.gap_tol = gap_tol
-        self.time_limit = time_limit
-        self.callback = callback
-        self.parametric = parametric
-        self.n_jobs = n_jobs
-        self.solver_options = solver_options
+        self._keep_parameters(locals())
 
     def _task_parameters(self) -> dict[str, float]:
         return {"nu": float(self.nu)}

@@ -53,12 +53,7 @@ class _OutlierDetector(OutlierMixin, KernelSVM):  # type: ignore[misc]
         weight = self._check_weights(sample_weight, n)
         gram = self._make_gram(X)
         result, model = self._solve_task(gram, None, weight, self._phi(X, n), **self._task_parameters())
-        support = np.flatnonzero(model.coefficients)
-        self._keep_support(X, support)
-        self._dual_coef = model.coefficients[support].reshape(1, -1)
-        self.dual_coef_ = self._public(self._dual_coef)
-        self.parametric_coef_ = model.parametric.reshape(1, -1)
-        self.n_support_ = np.array([support.size], dtype=np.int32)
+        self._keep_expansion(X, model)
         self.n_iter_ = result.iterations
         self._keep_model(model, gram)
         self._keep_results([result], X)
@@ -146,23 +141,7 @@ class OneClassSVM(_OutlierDetector):
         n_jobs: int | None = None,
         solver_options: dict[str, Any] | None = None,
     ) -> None:
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.tol = tol
-        self.nu = nu
-        self.shrinking = shrinking
-        self.cache_size = cache_size
-        self.verbose = verbose
-        self.max_iter = max_iter
-        self.solver = solver
-        self.gap_tol = gap_tol
-        self.time_limit = time_limit
-        self.callback = callback
-        self.parametric = parametric
-        self.n_jobs = n_jobs
-        self.solver_options = solver_options
+        self._keep_parameters(locals())
 
     def _task_parameters(self) -> dict[str, float]:
         return {"nu": float(self.nu)}
@@ -207,23 +186,7 @@ class SVDD(_OutlierDetector):
         n_jobs: int | None = None,
         solver_options: dict[str, Any] | None = None,
     ) -> None:
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.tol = tol
-        self.C = C
-        self.shrinking = shrinking
-        self.cache_size = cache_size
-        self.verbose = verbose
-        self.max_iter = max_iter
-        self.solver = solver
-        self.gap_tol = gap_tol
-        self.time_limit = time_limit
-        self.callback = callback
-        self.parametric = parametric
-        self.n_jobs = n_jobs
-        self.solver_options = solver_options
+        self._keep_parameters(locals())
 
     def _task_parameters(self) -> dict[str, float]:
         return {"C": float(self.C)}

@@ -48,13 +48,8 @@ class _KernelRegressor(RegressorMixin, KernelSVM):  # type: ignore[misc]
         weight = self._check_weights(sample_weight, len(y))
         gram = self._make_gram(X)
         result, model = self._solve_task(gram, y, weight, self._phi(X, len(y)), **self._task_parameters())
-        support = np.flatnonzero(model.coefficients)
-        self._keep_support(X, support)
-        self._dual_coef = model.coefficients[support].reshape(1, -1)
-        self.dual_coef_ = self._public(self._dual_coef)
+        self._keep_expansion(X, model)
         self.intercept_ = np.array([model.bias])
-        self.parametric_coef_ = model.parametric.reshape(1, -1)
-        self.n_support_ = np.array([support.size], dtype=np.int32)
         self.n_iter_ = result.iterations
         if model.epsilon is not None:
             self.epsilon_ = model.epsilon
@@ -114,24 +109,7 @@ class SVR(_KernelRegressor):
         n_jobs: int | None = None,
         solver_options: dict[str, Any] | None = None,
     ) -> None:
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.tol = tol
-        self.C = C
-        self.epsilon = epsilon
-        self.shrinking = shrinking
-        self.cache_size = cache_size
-        self.verbose = verbose
-        self.max_iter = max_iter
-        self.solver = solver
-        self.gap_tol = gap_tol
-        self.time_limit = time_limit
-        self.callback = callback
-        self.parametric = parametric
-        self.n_jobs = n_jobs
-        self.solver_options = solver_options
+        self._keep_parameters(locals())
 
     def _task_parameters(self) -> dict[str, float]:
         return {"C": float(self.C), "epsilon": float(self.epsilon)}
@@ -174,24 +152,7 @@ class NuSVR(_KernelRegressor):
         n_jobs: int | None = None,
         solver_options: dict[str, Any] | None = None,
     ) -> None:
-        self.nu = nu
-        self.C = C
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.shrinking = shrinking
-        self.tol = tol
-        self.cache_size = cache_size
-        self.verbose = verbose
-        self.max_iter = max_iter
-        self.solver = solver
-        self.gap_tol = gap_tol
-        self.time_limit = time_limit
-        self.callback = callback
-        self.parametric = parametric
-        self.n_jobs = n_jobs
-        self.solver_options = solver_options
+        self._keep_parameters(locals())
 
     def _task_parameters(self) -> dict[str, float]:
         return {"C": float(self.C), "nu": float(self.nu)}

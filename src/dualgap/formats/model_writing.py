@@ -1,0 +1,153 @@
+"""Fitted estimators taken apart into arrays and plain text, for `dualgap.formats.model`."""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from dualgap.estimators import SVDD
+from dualgap.formats.model_layout import (
+    CERTIFICATE_NUMBERS,
+    CLASSIFIERS,
+    CODE,
+    COUNTS,
+    DROPPED,
+    LABEL_STORAGE,
+    LABEL_TYPES,
+    VALUES,
+)
+from dualgap.result import Event, History
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def encode_params(estimator: Any) -> dict[str, Any]:
+    """Constructor parameters as JSON can hold them."""
+    stored = {}
+    for name, value in estimator.get_params(deep=False).items():
+        if name in CODE and not (value is None or isinstance(value, str)):
+            raise ValueError(f"{name}={value!r} is code, which a model file does not hold; {CODE[name]} (joblib.dump).")
+        if name in DROPPED:
+            continue
+        if name == "class_weight" and isinstance(value, dict):
+            # JSON has text alone for keys, and labels may be numbers.
+            value = [[_plain(name, label), _plain(name, weight)] for label, weight in value.items()]
+        elif name == "random_state" and not isinstance(value, int | np.integer):
+            value = None  # a generator's state decides nothing: fits are deterministic
+        stored[name] = _plain(name, value)
+    return stored
+
+
+def _plain(name: str, value: Any) -> Any:
+    """The value in the types of JSON."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {key: _plain(name, each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(name, each) for each in value]
+    raise ValueError(
+        f"{name} holds {value!r}, of type {type(value).__name__}, which a model file cannot store; "
+        f"use numbers, text, lists or dictionaries of these, or pickle the estimator (joblib.dump)."
+    )
+
+
+def encode_kernel(estimator: Any) -> dict[str, Any]:
+    """The kernel as it was fitted, its gamma a number."""
+    kernel = estimator._kernel
+    if estimator.kernel != kernel.name:
+        raise ValueError(f"kernel={estimator.kernel!r} was set after the fit with {kernel.name!r}; fit it again first.")
+    return {key: _plain(key, getattr(kernel, key)) for key in ("name", "gamma", "coef0", "degree")}
+
+
+def encode_fit(estimator: Any) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """All arrays, and what else describes the fit."""
+    arrays, layout = _encode_vectors(estimator)
+    arrays |= _encode_solution(estimator) | _encode_story(estimator)
+    fit = {
+        "solver": estimator.solver_,
+        "status": estimator.status_.name,
+        "shape": [int(length) for length in estimator.shape_fit_],
+        "features": int(estimator.n_features_in_),
+        "names": _names(estimator),
+        "vectors": layout,
+        "notes": [certificate.note for certificate in estimator.certificates_],
+    }
+    if isinstance(estimator, CLASSIFIERS):
+        fit["classes"], labels = _encode_classes(estimator.classes_)
+        arrays |= labels | {"class_weight": np.asarray(estimator.class_weight_, dtype=np.float64)}
+    if isinstance(estimator, SVDD):
+        fit["constant_diagonal"] = estimator._constant_diagonal
+    return arrays, fit
+
+
+def _names(estimator: Any) -> list[str] | None:
+    names = getattr(estimator, "feature_names_in_", None)
+    return None if names is None else [str(name) for name in names]
+
+
+def _encode_vectors(estimator: Any) -> tuple[dict[str, NDArray[Any]], str]:
+    """Support vectors, and how they are laid out."""
+    vectors = estimator.support_vectors_
+    if not sp.issparse(vectors):
+        return {"support_vectors": vectors}, "dense"
+    parts = {part: getattr(vectors, part) for part in ("data", "indices", "indptr")}
+    layout = "csr_array" if isinstance(vectors, sp.sparray) else "csr_matrix"
+    return {f"support_vectors.{part}": array for part, array in parts.items()}, layout
+
+
+def _encode_solution(estimator: Any) -> dict[str, NDArray[Any]]:
+    scalars = {"offset": "offset_", "radius": "radius_", "epsilon": "epsilon_"}
+    found = {
+        name: np.asarray(getattr(estimator, attribute), dtype=np.float64).reshape(1)
+        for name, attribute in scalars.items()
+        if hasattr(estimator, attribute)
+    }
+    return {
+        "support": estimator.support_,
+        "n_support": np.asarray(estimator.n_support_, dtype=np.int32),
+        "dual_coef": estimator._dual_coef,
+        "intercept": estimator.intercept_,
+        **found,
+    }
+
+
+def _encode_story(estimator: Any) -> dict[str, NDArray[Any]]:
+    """Certificates and history: arrays and not text, because long runs have thousands of events."""
+    histories = [estimator.history_] if isinstance(estimator.history_, History) else estimator.history_
+    events = [event for history in histories for event in history.events]
+    certificates = [astuple(certificate)[:CERTIFICATE_NUMBERS] for certificate in estimator.certificates_]
+    return {
+        "n_iter": np.atleast_1d(np.asarray(estimator.n_iter_, dtype=np.int64)),
+        "certificates": np.array(certificates, dtype=np.float64),
+        "history_lengths": np.array([len(history) for history in histories], dtype=np.int64),
+        "history_counts": _columns(events, COUNTS, np.int64),
+        "history_values": _columns(events, VALUES, np.float64),
+    }
+
+
+def _columns(events: list[Event], names: tuple[str, ...], dtype: Any) -> NDArray[Any]:
+    rows = [[getattr(event, name) for name in names] for event in events]
+    return np.array(rows, dtype=dtype).reshape(len(events), len(names))
+
+
+def _encode_classes(classes: NDArray[Any]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Labels: text in the metadata, numbers as an array."""
+    kind = classes.dtype.kind
+    if kind in "UO" and all(isinstance(label, str) for label in classes):
+        return {"type": "str" if kind == "U" else "object", "labels": classes.tolist()}, {}
+    if classes.dtype.name in LABEL_TYPES:
+        stored: NDArray[Any] = classes.astype(LABEL_STORAGE[kind])
+        # The largest unsigned integers would come back right, but read as negative by everyone else.
+        if np.array_equal(stored.astype(classes.dtype), classes) and (kind != "u" or stored.min() >= 0):
+            return {"type": classes.dtype.name}, {"classes": stored}
+    raise ValueError(
+        f"classes of dtype {classes.dtype} cannot be stored in a model file; fit with labels that are text, "
+        f"integers of up to 63 bits or floats."
+    )
