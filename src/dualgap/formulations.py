@@ -209,7 +209,7 @@ def recover(problem: DualQP, a: NDArray[np.float64], eta: NDArray[np.float64]) -
 
 def parametric_values(parametric: Any, X: Any, n: int) -> NDArray[np.float64]:
     """Values of the functions phi_j at n samples, as an (n, p) array."""
-    if parametric is None:
+    if parametric is None or (isinstance(parametric, Sequence) and len(parametric) == 0):
         return np.empty((n, 0))
     if callable(parametric):
         parametric = [parametric]

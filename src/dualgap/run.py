@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from dualgap.problem import DualQP
 
 # A run whose belief the certificate does not bear out goes on from the exact gradient. A round made progress if it
-# halved the distance to the goal, or if the exact dual objective rose by at least half of what the solver believed;
-# three rounds in a row without are a stall.
+# halved the distance to the goal, or if the exact dual objective rose by more than rounding and by at least half of
+# what the solver believed; three rounds in a row without are a stall.
 _PATIENCE = 3
-_HALVED = 0.5
+_HALVED, _ROSE = 0.5, 1e-14
 # Rounded kernel entries can send a solver in circles, its own objective falling for ever. A round therefore ends, to
 # be looked at in exact arithmetic, when neither gap nor violation has fallen by a tenth in ten steps a variable
 # (and at least 10 000 steps: small problems are cheap).
@@ -148,13 +148,13 @@ def choose(problem: DualQP, solver: str) -> tuple[str, ModuleType]:
         if solver not in SOLVERS:
             raise UnknownSolverError(f"Unknown solver {solver!r}; choose 'auto' or one of {', '.join(SOLVERS)}.")
         return solver, SOLVERS[solver]
-    refusals = {name: module.supports(problem) for name, module in SOLVERS.items()}
-    for name, reason in refusals.items():
+    refusals = []
+    for name, module in SOLVERS.items():
+        reason = module.supports(problem)
         if reason is None:
-            return name, SOLVERS[name]
-    raise UnsupportedProblemError(
-        "No solver takes this problem: " + "; ".join(str(reason) for reason in refusals.values()) + "."
-    )
+            return name, module
+        refusals.append(str(reason))
+    raise UnsupportedProblemError("No solver takes this problem: " + "; ".join(refusals) + ".")
 
 
 def _check(tol: float, gap_tol: float | None, time_limit: float | None) -> None:
@@ -193,8 +193,8 @@ def _until_certified(
         if not keeper.believed(outcome) or keeper.holds(certificate):
             return outcome, certificate, eta
         off = keeper.distance(certificate)
-        rose = certificate.dual - highest
-        progress = off < _HALVED * best or (rose > 0.0 and rose >= _HALVED * (keeper.history[-1].dual - highest))
+        rose, believed = certificate.dual - highest, keeper.history[-1].dual - highest
+        progress = off < _HALVED * best or rose > max(_ROSE * abs(certificate.dual), _HALVED * believed)
         patience = _PATIENCE if progress else patience - 1
         if patience == 0:
             return outcome, certificate, eta

@@ -1,10 +1,49 @@
-"""scikit-learn's own checks of an estimator, every one of them."""
+"""scikit-learn's own checks of an estimator.
 
-from sklearn.utils.estimator_checks import parametrize_with_checks
+With default parameters a weight cannot equal a repetition to seven digits: ``gamma="scale"`` counts samples, as in
+scikit-learn, and ``tol`` is 1e-3. There the check runs with a fixed gamma and a tight tolerance instead. For the
+outlier detectors it then differs in the sign of points that lie exactly on the boundary; their decision values are
+compared in test_against_sklearn.py.
+"""
+
+import pytest
+from sklearn.utils.estimator_checks import (
+    check_sample_weight_equivalence_on_dense_data,
+    check_sample_weight_equivalence_on_sparse_data,
+    parametrize_with_checks,
+)
 
 from dualgap import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM
 
+WEIGHTS = {
+    f"check_sample_weight_equivalence_on_{kind}_data": "gamma='scale' counts samples, and tol is 1e-3"
+    for kind in ("dense", "sparse")
+}
+NU = {"check_class_weight_classifiers": "nu=0.5 is infeasible at class weights of 1000 and 0.0001"}
 
-@parametrize_with_checks([SVC(), NuSVC(), SVR(), NuSVR(), OneClassSVM(), SVDD()])
+
+@parametrize_with_checks(
+    [SVC(), NuSVC(), SVR(), NuSVR(), OneClassSVM(), SVDD()],
+    expected_failed_checks=lambda estimator: WEIGHTS | (NU if isinstance(estimator, NuSVC) else {}),
+)
 def test_check(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        SVC(gamma=0.1, tol=1e-10),
+        NuSVC(gamma=0.1, tol=1e-10, nu=0.2),
+        SVR(gamma=0.1, tol=1e-10),
+        NuSVR(gamma=0.1, tol=1e-10),
+    ],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_a_weight_is_a_repetition(estimator, kind):
+    check = {
+        "dense": check_sample_weight_equivalence_on_dense_data,
+        "sparse": check_sample_weight_equivalence_on_sparse_data,
+    }[kind]
+    check(type(estimator).__name__, estimator)

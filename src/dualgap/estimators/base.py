@@ -249,7 +249,7 @@ class KernelSVM(BaseEstimator):  # type: ignore[misc]
                 f"{type(self).__name__} ended short of its tolerance: {self.status_.message} "
                 f"(max_iter={self.max_iter}, time_limit={self.time_limit}). Certified: {self.certificate_}.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,  # the caller of fit, which scikit-learn wraps
             )
 
     def _keep_support(self, X: Any, support: NDArray[np.intp]) -> None:
@@ -289,7 +289,7 @@ class KernelSVM(BaseEstimator):  # type: ignore[misc]
 
     def _free_part(self, X: Any) -> NDArray[np.float64]:
         """The semi-parametric part of the decision function, a column a task."""
-        if self.parametric is None:
+        if self.parametric_coef_.shape[1] == 0:
             return np.zeros((1, self.parametric_coef_.shape[0]))
         return parametric_values(self.parametric, X, _num_samples(X)) @ self.parametric_coef_.T
 

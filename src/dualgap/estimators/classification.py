@@ -85,8 +85,10 @@ class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
                 self.class_weight_ = np.where(present > 0, present.sum() / (len(self.classes_) * present), 1.0)
         else:
             self.class_weight_ = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
-        if not np.all(self.class_weight_ >= 0.0):
-            raise ValueError(f"class_weight must not be negative; got {self.class_weight!r}.")
+        if not np.all(self.class_weight_ >= 0.0) or np.count_nonzero(present * self.class_weight_) < 2:
+            raise ValueError(
+                f"class_weight must not be negative and must leave two classes; got {self.class_weight!r}."
+            )
         return codes, weight * self.class_weight_[codes]
 
     def _pairs(self) -> Iterator[tuple[int, int]]:
@@ -309,10 +311,11 @@ class NuSVC(_KernelClassifier):
         assert model.rho is not None
         if model.rho <= np.finfo(float).tiny:
             warnings.warn(
-                f"The margin of NuSVC is zero: the classes cannot be told apart at nu={self.nu!r}; "
-                f"the decision function is left unscaled. Use a smaller nu or another kernel.",
+                f"The margin of NuSVC is zero at nu={self.nu!r} and tol={self.tol!r}: the decision function is left "
+                f"unscaled. Ask for gap_tol=1e-6 or a smaller tol first; if the margin stays zero, the classes cannot "
+                f"be told apart, and a larger nu or another kernel is needed.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
             return model
         return replace(

@@ -41,6 +41,8 @@ def thread_count(n_jobs: int | None) -> int:
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if n_jobs is None:
         return available
+    if n_jobs == 0:
+        raise ValueError("n_jobs == 0 has no meaning; use None or -1 for all cores, or a positive number.")
     return max(1, available + 1 + n_jobs) if n_jobs < 0 else max(1, n_jobs)
 
 

@@ -76,6 +76,11 @@ def tile(kernel: Kernel, rows: Points, columns: Points) -> NDArray[Any]:
                 f"The kernel callable returned shape {block.shape} for {rows.n} x {columns.n} points; "
                 f"it must return one value per pair."
             )
+        if not np.all(np.isfinite(block)):
+            raise ValueError(
+                "The kernel matrix has values that are not finite: the kernel callable returned NaN or infinity; "
+                "it must return a finite number for every pair."
+            )
         return block
     if kernel.name in ("laplacian", "chi2"):
         measure = distances.manhattan if kernel.name == "laplacian" else distances.chi_squared

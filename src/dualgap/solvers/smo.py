@@ -37,11 +37,12 @@ if TYPE_CHECKING:
 
     from dualgap.problem import DualQP
 
-# A chunk is as many steps as there are variables, but at least 100 (a Python round trip costs as much as some ten
-# steps), at most 1000, and never more than 2 * 10^7 entry updates or 2 * 10^8 multiplications in rows that had to be
-# computed: a tenth of a second or so, so that interrupts and time limits are obeyed. Counted, not timed, because
-# where a run looks up must not depend on the clock.
-_CHUNK_LEAST, _CHUNK_MOST, _CHUNK_UPDATES, _CHUNK_PRODUCTS = 100, 1000, 20_000_000, 200_000_000
+# A chunk is as many steps as there are variables, but at least 100 and at most 1000, or an eighth of the steps done so
+# far: a long run on few variables would otherwise spend its time on looking at the gap. It is never more than 2 * 10^7
+# entry updates or 2 * 10^8 multiplications in rows that had to be computed: a tenth of a second or so, so that
+# interrupts and time limits are obeyed. Counted, not timed, because where a run looks up must not depend on the clock.
+_CHUNK_LEAST, _CHUNK_MOST, _CHUNK_SHARE = 100, 1000, 8
+_CHUNK_UPDATES, _CHUNK_PRODUCTS = 20_000_000, 200_000_000
 # Shrinking is tried as often as LIBSVM does.
 _SHRINK_EVERY = 1000
 # Multiplications an entry of a Gram matrix takes that does not say: a guess.
@@ -225,7 +226,8 @@ class _Run:
     def chunk_steps(self) -> int:
         """Steps of the next chunk."""
         m = max(1, self.active.size)
-        steps = min(max(m, _CHUNK_LEAST), _CHUNK_MOST, max(1, _CHUNK_UPDATES // m))
+        steps = max(min(max(m, _CHUNK_LEAST), _CHUNK_MOST), self.iterations // _CHUNK_SHARE)
+        steps = min(steps, max(1, _CHUNK_UPDATES // m))
         limit = self.options.max_iter
         return steps if limit < 0 else max(0, min(steps, limit - self.iterations))
 
