@@ -196,6 +196,8 @@ def _until_certified(
         rose, believed = certificate.dual - highest, keeper.history[-1].dual - highest
         progress = off < _HALVED * best or rose > max(_ROSE * abs(certificate.dual), _HALVED * believed)
         patience = _PATIENCE if progress else patience - 1
+        if progress:
+            keeper.window *= 2  # slow, but honest: look less often
         if patience == 0:
             return outcome, certificate, eta
         best, highest, start = min(best, off), max(highest, certificate.dual), outcome.a
@@ -220,6 +222,7 @@ class _Keeper:
         self.before = np.zeros(6, dtype=np.int64)
         self.totals = np.zeros(6, dtype=np.int64)
         self.eta: NDArray[np.float64] | None = None
+        self.window = max(_STEPS_LEAST, _STEPS_EACH * problem.n)
         self.began = time.perf_counter()
 
     def elapsed(self) -> float:
@@ -261,7 +264,7 @@ class _Keeper:
             self.fell_at = event.iteration
         self.least_gap = np.fmin(self.least_gap, event.relative_gap)
         self.least_violation = np.fmin(self.least_violation, event.violation)
-        return event.iteration - self.fell_at > max(_STEPS_LEAST, _STEPS_EACH * self.problem.n)
+        return event.iteration - self.fell_at > self.window
 
     def _record(self, snapshot: Snapshot) -> Event:
         s = snapshot

@@ -141,6 +141,7 @@ class _Run:
         self.counts_before = self.store.counts.copy()
         self.function_misses = 0
         self.rows_used = 0
+        self.shrunk_at = 0
         self.iterations = 0
         self.tol = max(options.tol, options.first_tol)
         self.violation = np.inf
@@ -265,25 +266,9 @@ class _Run:
 
     def second_order(self) -> Outcome:
         """Second-order selection with shrinking."""
-        s = self.store
-        shrunk_at = 0
         while True:
-            budget, loads = self.chunk_steps(), self.chunk_loads()
-            while True:
-                code, steps = pairs.pair_chunk(
-                    s.values, s.slot, s.stamp, s.clock, *self.local.values(),
-                    self.up_value, self.low_value, self.up_index, self.tol, budget, self.needed, self.report,
-                )  # fmt: skip
-                self.absorb(steps)
-                budget -= steps
-                if code != pairs.NEED_ROWS:
-                    break
-                s.load(self.needed, None)
-                loads -= 1
-                if loads == 0:
-                    break
-            whole = self.active.size == self.problem.n
-            if code == pairs.CONVERGED and not whole:
+            code = self.advance()
+            if code == pairs.CONVERGED and self.active.size < self.problem.n:
                 self.unshrink()
                 continue
             if self.tell(complete=True):
@@ -292,9 +277,29 @@ class _Run:
                 return self.outcome(Status.CONVERGED)
             if 0 <= self.options.max_iter <= self.iterations:
                 return self.outcome(Status.MAX_ITER)
-            if self.options.shrinking and self.iterations - shrunk_at >= min(self.problem.n, _SHRINK_EVERY):
-                shrunk_at = self.iterations
+
+    def advance(self) -> int:
+        """One chunk: steps, rows for them, and shrinking when it is due."""
+        s = self.store
+        budget, loads = self.chunk_steps(), self.chunk_loads()
+        while True:
+            due = self.shrunk_at + min(self.problem.n, _SHRINK_EVERY) - self.iterations
+            if self.options.shrinking and due <= 0:
+                self.shrunk_at = self.iterations
                 self.shrink()
+                continue
+            code, steps = pairs.pair_chunk(
+                s.values, s.slot, s.stamp, s.clock, *self.local.values(),
+                self.up_value, self.low_value, self.up_index, self.tol,
+                min(budget, due) if self.options.shrinking else budget, self.needed, self.report,
+            )  # fmt: skip
+            self.absorb(steps)
+            budget -= steps
+            if code == pairs.NEED_ROWS:
+                s.load(self.needed, None)
+                loads -= 1
+            if code == pairs.CONVERGED or loads == 0 or budget <= 0:
+                return int(code)
 
     def keerthi(self) -> Outcome:
         """Platt's loops with Keerthi's thresholds."""
