@@ -445,7 +445,14 @@ def test_ctrl_c_ends_a_long_run_at_once_and_leaves_no_file(tmp_path):
     np.savez(data, X=rng.normal(size=(8000, 20)), y=rng.choice([-1.0, 1.0], 8000))
     target = tmp_path / "model"
     command = [sys.executable, "-m", "dualgap", "train", str(data), "-C", "1000", "-o", str(target)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A parent in the background has the signal ignored, and would pass that on.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     try:
         assert "8,000 samples" in process.stdout.readline()
         # Loading compiled code comes next; the signal is to hit the training.
