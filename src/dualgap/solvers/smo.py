@@ -27,7 +27,7 @@ import numpy as np
 from dualgap.certificate import exact_gradient
 from dualgap.constraints import feasible_start
 from dualgap.kernels.cache import ElementStore
-from dualgap.kernels.gram import Store, row_store
+from dualgap.kernels.gram import FullGram, Store, row_store
 from dualgap.result import Outcome, Snapshot, Status
 from dualgap.solvers import _smo_keerthi as keerthi
 from dualgap.solvers import _smo_pairs as pairs
@@ -250,13 +250,19 @@ class _Run:
                 gradient=self.gradient if complete else None,
                 objective=self.objective,
                 violation=self.violation,
-                kernel_evaluations=self.problem.gram.evaluations - self.evaluations_before,
+                kernel_evaluations=self.evaluations(),
                 cache_hits=hits,
                 cache_misses=misses,
                 function_hits=int(self.state[keerthi.FUNCTION_HITS]),
                 function_misses=self.function_misses,
             )
         )
+
+    def evaluations(self) -> int:
+        """Kernel values this run asked for; of a stored matrix, those in the rows it has used."""
+        if isinstance(self.problem.gram, FullGram):
+            return int(np.count_nonzero(self.store.stamp)) * self.problem.gram.n
+        return self.problem.gram.evaluations - self.evaluations_before
 
     def outcome(self, status: Status) -> Outcome:
         """Leave the store whole for whoever comes next."""
