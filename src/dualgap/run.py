@@ -297,7 +297,7 @@ class _Keeper:
         if certificate.infeasibility > _FEASIBLE:
             return False
         if certificate.note or self.gap_tol is None:
-            return bool(off <= self.tol * (1.0 + _ROUNDING) + _ROUNDING * self.tol)
+            return bool(off <= self.tol * (1.0 + _ROUNDING))
         return bool(off <= self.gap_tol)
 
     def verdict(self, outcome: Outcome, certificate: Certificate) -> Status:

@@ -166,7 +166,7 @@ def solve(
             best_gap, best_violation = min(best_gap, certificate.gap), min(best_violation, certificate.kkt_violation)
         else:
             waited += 1
-        stop = callback(Snapshot(iteration, point, gradient, None, certificate.kkt_violation, problem.gram.evaluations))
+        stop = callback(Snapshot(iteration, point, gradient, None, certificate.kkt_violation, system.K.size))
         if stop:
             return Outcome(point, iteration, Status.STOPPED)
         if certificate.kkt_violation <= options.tol and certificate.infeasibility <= _FEASIBLE:
