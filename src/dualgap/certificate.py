@@ -16,6 +16,8 @@ positive semidefinite; for an indefinite kernel D is no bound and no gap exists.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from math import nan
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -65,8 +67,12 @@ def certify(
     inside = np.clip(a, problem.lo, problem.hi)
     gradient = exact_gradient(problem, inside)
     certificate, eta = judge(problem, inside, gradient, eta)
+    if not np.array_equal(a, inside):
+        certificate = replace(certificate, infeasibility=infeasibility(problem, a))
     note = indefinite(problem.gram, problem.index[inside != 0.0])
-    return _with(certificate, infeasible=infeasibility(problem, a), note=note), eta
+    if note:
+        certificate = replace(certificate, primal=nan, dual=nan, gap=nan, relative_gap=nan, note=note)
+    return certificate, eta
 
 
 def exact_gradient(problem: DualQP, a: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -92,12 +98,8 @@ def judge(
     `objective` replaces the value of ``a'Ha/2 + f0'a`` where the gradient is only partly up to date.
     """
     slope = gradient - problem.ridge * a
-    candidates = [best_multipliers(problem, slope, eta)]
-    if eta is not None:
-        candidates.append(np.asarray(eta, dtype=np.float64))
-    judged = [_terms(problem, a, slope + problem.F @ each, each) for each in candidates]
-    best = int(np.argmin([bracket + missed for bracket, missed, _ in judged]))
-    bracket, missed, violation = judged[best]
+    eta = best_multipliers(problem, slope, eta)
+    bracket, missed, violation = _terms(problem, a, slope + problem.F @ eta, eta)
     dual = -0.5 * float(a @ (gradient + problem.f0)) if objective is None else -objective
     # Off the constraints the primal objective is exact with e'eta in place of (F'a)'eta; the dual one is a bound to
     # first order when it is lowered by that difference, and never raised by it.
@@ -106,7 +108,7 @@ def judge(
     gap = bracket + max(missed, 0.0)
     relative = gap / max(abs(primal), abs(dual), 1e-300)
     certificate = Certificate(primal, dual, gap, relative, violation, infeasibility(problem, a))
-    return certificate, candidates[best]
+    return certificate, eta
 
 
 def _terms(
@@ -177,11 +179,3 @@ def combine(certificates: Sequence[Certificate]) -> Certificate:
         max(c.infeasibility for c in certificates),
         notes[0] if notes else "",
     )
-
-
-def _with(certificate: Certificate, infeasible: float, note: str) -> Certificate:
-    nan = float("nan")
-    c = certificate
-    if note:
-        return Certificate(nan, nan, nan, nan, c.kkt_violation, infeasible, note)
-    return Certificate(c.primal, c.dual, c.gap, c.relative_gap, c.kkt_violation, infeasible)
