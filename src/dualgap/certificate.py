@@ -54,7 +54,7 @@ def certify(
     a : ndarray, shape (n,)
         The point; clipped to the box first (what was clipped is reported as infeasibility).
     eta : ndarray, shape (k,), optional
-        Multipliers to try beside the best ones found here.
+        Where the search for the best multipliers starts, when it needs a start (coupled constraints, ridges).
 
     Returns
     -------

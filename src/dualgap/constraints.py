@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 # Directions that differ by less are the same constraint; the tables hold +-1 and 1 exactly, so this only
 # has to absorb the rounding of a user's own scaling.
 _SAME_DIRECTION = 1e-12
+# A point further from its constraints than this (relative to the sums they are made of, see `infeasibility`) has no
+# dual objective: no goal counts as met there.
+FEASIBLE = 1e-9
 # A residual this small against the terms it is made of is rounding, not infeasibility.
 _FEASIBLE = 1e-10
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dualgap.certificate import certify, judge
-from dualgap.constraints import infeasibility
+from dualgap.constraints import FEASIBLE, infeasibility
 from dualgap.result import Certificate, Event, History, Outcome, Result, Snapshot, Status
 from dualgap.solvers import SOLVERS
 
@@ -36,8 +36,6 @@ _FELL, _STEPS_EACH, _STEPS_LEAST = 0.9, 10, 10_000
 _FIRST_TOL, _LAST_TOL = 1e-2, 1e-13
 # A KKT violation recomputed in float64 may differ from the solver's by the rounding of its sums.
 _ROUNDING = 1e-9
-# A point further from its constraints (relative to the sums they are made of) than this has no dual objective.
-_FEASIBLE = 1e-9
 
 
 class UnsupportedProblemError(ValueError):
@@ -114,7 +112,7 @@ def solve(
         raise UnsupportedProblemError(f"solver={name!r} cannot take this problem: {reason}.")
     if gap_tol is not None and getattr(settings, "function_cache", "all") == "free":
         raise ValueError("gap_tol needs the full gradient; use function_cache='all', or tol in place of gap_tol.")
-    if start is not None and infeasibility(problem, np.asarray(start, dtype=np.float64)) > _FEASIBLE:
+    if start is not None and infeasibility(problem, np.asarray(start, dtype=np.float64)) > FEASIBLE:
         raise ValueError(
             f"start is not feasible: it misses the box or F'a = e by {infeasibility(problem, start):.2g}; pass a point "
             f"that satisfies both, or None."
@@ -136,8 +134,8 @@ def solve(
         history=keeper.history,
         status=status,
         solver=name,
-        iterations=keeper.iterations,
-        kernel_evaluations=keeper.evaluations,
+        iterations=int(keeper.totals[0]),
+        kernel_evaluations=int(keeper.totals[1]),
         seconds=keeper.elapsed(),
     )
 
@@ -218,7 +216,6 @@ class _Keeper:
         self.time_limit, self.callback = time_limit, callback
         self.history = History()
         self.reason: Status | None = None
-        self.iterations = self.evaluations = 0
         self.before = np.zeros(6, dtype=np.int64)
         self.totals = np.zeros(6, dtype=np.int64)
         self.eta: NDArray[np.float64] | None = None
@@ -243,7 +240,6 @@ class _Keeper:
 
     def end(self, outcome: Outcome) -> None:
         self.totals[0] = self.before[0] + outcome.iterations
-        self.iterations, self.evaluations = int(self.totals[0]), int(self.totals[1])
 
     def __call__(self, snapshot: Snapshot) -> bool:
         event = self._record(snapshot)
@@ -294,7 +290,7 @@ class _Keeper:
     def holds(self, certificate: Certificate) -> bool:
         """Whether the certificate bears the goal out: for a feasible point."""
         off = self.distance(certificate)
-        if certificate.infeasibility > _FEASIBLE:
+        if certificate.infeasibility > FEASIBLE:
             return False
         if certificate.note or self.gap_tol is None:
             return bool(off <= self.tol * (1.0 + _ROUNDING))

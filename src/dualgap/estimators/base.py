@@ -16,7 +16,7 @@ from sklearn.utils.validation import _num_samples, check_array, check_is_fitted,
 
 from dualgap.certificate import combine
 from dualgap.estimators.progress import progress_callback
-from dualgap.formulations import Model, build, parametric_values, recover
+from dualgap.formulations import FORMULATIONS, Model, build, parametric_values, recover
 from dualgap.kernels.contraction import contract
 from dualgap.kernels.functions import NAMES, Kernel
 from dualgap.kernels.gram import make_gram
@@ -205,8 +205,9 @@ class KernelSVM(BaseEstimator):  # type: ignore[misc]
             n_jobs=self.n_jobs,
         )
 
-    def _solve_task(self, gram: Gram, y: Any, weight: Any, phi: Any, **parameters: Any) -> tuple[Result, Model]:
-        """Build, solve and recover one task."""
+    def _solve_task(self, gram: Gram, y: Any, weight: Any, phi: Any) -> tuple[Result, Model]:
+        """Build, solve and recover one task; the table says which of C, nu and epsilon it reads."""
+        parameters: dict[str, Any] = {name: float(getattr(self, name)) for name in FORMULATIONS[self._row].parameters}
         problem = build(self._row, gram, y, sample_weight=weight, parametric=phi, **parameters)
         options = {key: value for key, value in (self.solver_options or {}).items() if key != "cache"}
         for key in _NOT_OPTIONS:

@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
     """Fitting and prediction of both classifiers."""
 
-    def _task_parameters(self) -> dict[str, float]:
-        raise AttributeError("set by the subclasses")
-
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Fit the model.
@@ -63,7 +60,7 @@ class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
             target = np.where(codes == (second if len(self.classes_) == 2 else first), 1.0, -1.0)
             task_weight = np.zeros(len(codes))
             task_weight[members] = weight[members]
-            result, model = self._solve_task(gram, target, task_weight, phi, **self._task_parameters())
+            result, model = self._solve_task(gram, target, task_weight, phi)
             outcomes.append((result, self._scaled(model)))
         self._assemble(X, codes, [model for _, model in outcomes])
         self.n_iter_ = np.array([result.iterations for result, _ in outcomes], dtype=np.int32)
@@ -256,9 +253,6 @@ class SVC(_KernelClassifier):
     ) -> None:
         self._keep_parameters(locals())
 
-    def _task_parameters(self) -> dict[str, float]:
-        return {"C": float(self.C)}
-
 
 @documented("nu", "kernel", "classifier")
 class NuSVC(_KernelClassifier):
@@ -300,9 +294,6 @@ class NuSVC(_KernelClassifier):
         solver_options: dict[str, Any] | None = None,
     ) -> None:
         self._keep_parameters(locals())
-
-    def _task_parameters(self) -> dict[str, float]:
-        return {"nu": float(self.nu)}
 
     def _scaled(self, model: Model) -> Model:
         """Divide by the margin rho, as LIBSVM does."""

@@ -25,12 +25,6 @@ if TYPE_CHECKING:
 class _OutlierDetector(OutlierMixin, KernelSVM):  # type: ignore[misc]
     """Fitting and prediction of both detectors."""
 
-    def _task_parameters(self) -> dict[str, float]:
-        raise AttributeError("set by the subclasses")
-
-    def _keep_model(self, model: Model, gram: Gram) -> None:
-        raise AttributeError("set by the subclasses")
-
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Fit the model.
@@ -52,7 +46,7 @@ class _OutlierDetector(OutlierMixin, KernelSVM):  # type: ignore[misc]
         n = _num_samples(X)
         weight = self._check_weights(sample_weight, n)
         gram = self._make_gram(X)
-        result, model = self._solve_task(gram, None, weight, self._phi(X, n), **self._task_parameters())
+        result, model = self._solve_task(gram, None, weight, self._phi(X, n))
         self._keep_expansion(X, model)
         self.n_iter_ = result.iterations
         self._keep_model(model, gram)
@@ -143,9 +137,6 @@ class OneClassSVM(_OutlierDetector):
     ) -> None:
         self._keep_parameters(locals())
 
-    def _task_parameters(self) -> dict[str, float]:
-        return {"nu": float(self.nu)}
-
     def _keep_model(self, model: Model, gram: Gram) -> None:
         self.intercept_ = np.array([model.bias])
         self.offset_ = np.array([-model.bias])
@@ -187,9 +178,6 @@ class SVDD(_OutlierDetector):
         solver_options: dict[str, Any] | None = None,
     ) -> None:
         self._keep_parameters(locals())
-
-    def _task_parameters(self) -> dict[str, float]:
-        return {"C": float(self.C)}
 
     def _keep_model(self, model: Model, gram: Gram) -> None:
         assert model.radius2 is not None

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 class _KernelRegressor(RegressorMixin, KernelSVM):  # type: ignore[misc]
     """Fitting and prediction of both regressors."""
 
-    def _task_parameters(self) -> dict[str, float]:
-        raise AttributeError("set by the subclasses")
-
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Fit the model.
@@ -47,7 +44,7 @@ class _KernelRegressor(RegressorMixin, KernelSVM):  # type: ignore[misc]
         y = np.asarray(y, dtype=np.float64)
         weight = self._check_weights(sample_weight, len(y))
         gram = self._make_gram(X)
-        result, model = self._solve_task(gram, y, weight, self._phi(X, len(y)), **self._task_parameters())
+        result, model = self._solve_task(gram, y, weight, self._phi(X, len(y)))
         self._keep_expansion(X, model)
         self.intercept_ = np.array([model.bias])
         self.n_iter_ = result.iterations
@@ -111,9 +108,6 @@ class SVR(_KernelRegressor):
     ) -> None:
         self._keep_parameters(locals())
 
-    def _task_parameters(self) -> dict[str, float]:
-        return {"C": float(self.C), "epsilon": float(self.epsilon)}
-
 
 @documented("nu", "C", "kernel")
 class NuSVR(_KernelRegressor):
@@ -153,6 +147,3 @@ class NuSVR(_KernelRegressor):
         solver_options: dict[str, Any] | None = None,
     ) -> None:
         self._keep_parameters(locals())
-
-    def _task_parameters(self) -> dict[str, float]:
-        return {"C": float(self.C), "nu": float(self.nu)}

@@ -140,4 +140,4 @@ def diagonal(kernel: Kernel, points: Points) -> NDArray[np.float64]:
     if kernel.name == "linear":
         return points.norms.copy()
     inner = kernel.gamma * points.norms + kernel.coef0
-    return np.power(inner, kernel.degree) if kernel.name == "poly" else np.tanh(inner)
+    return _power(inner, kernel.degree) if kernel.name == "poly" else np.tanh(inner)

@@ -29,7 +29,7 @@ import numpy as np
 import scipy.linalg as sla
 
 from dualgap.certificate import exact_gradient, indefinite, judge
-from dualgap.constraints import feasible_start
+from dualgap.constraints import FEASIBLE, feasible_start
 from dualgap.result import Outcome, Snapshot, Status
 
 if TYPE_CHECKING:
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 _MOST_POINTS = 5000
 # Columns of the factorisation done at a time: a tenth of a second at most between two, and BLAS at full speed.
 _BLOCK = 512
-# A point further from its constraints than this, relative to the sums they are made of, is not a solution.
-_FEASIBLE = 1e-9
 # Fraction of the way to the boundary a step may go.
 _TO_BOUNDARY = 0.995
 # Iterations without a hundredth less gap after which the arithmetic is exhausted.
@@ -169,7 +167,7 @@ def solve(
         stop = callback(Snapshot(iteration, point, gradient, None, certificate.kkt_violation, system.K.size))
         if stop:
             return Outcome(point, iteration, Status.STOPPED)
-        if certificate.kkt_violation <= options.tol and certificate.infeasibility <= _FEASIBLE:
+        if certificate.kkt_violation <= options.tol and certificate.infeasibility <= FEASIBLE:
             return Outcome(point, iteration, Status.CONVERGED)
         if 0 <= options.max_iter <= iteration:
             return Outcome(best, iteration, Status.MAX_ITER)

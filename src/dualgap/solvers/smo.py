@@ -163,10 +163,10 @@ class _Run:
         if points.size < _WORTH_MOVING * self.store.width:
             self.store.restrict(points)
         width = self.store.columns
-        self.column = p.index[active] if width is None else np.searchsorted(width, p.index[active])
+        column = p.index[active] if width is None else np.searchsorted(width, p.index[active])
         self.local = {
             "point": p.index[active].astype(np.int64),
-            "column": self.column.astype(np.int64),
+            "column": column.astype(np.int64),
             "sign": p.sign[active],
             "group": self.groups.group[active],
             "inverse": self.inverse[active],
@@ -274,12 +274,11 @@ class _Run:
         """Second-order selection with shrinking."""
         while True:
             code = self.advance()
-            if code == pairs.CONVERGED and self.active.size < self.problem.n:
-                self.unshrink()
-                continue
             if self.tell(complete=True):
                 return self.outcome(Status.STOPPED)
-            if code == pairs.CONVERGED and not self.tighten():
+            if code == pairs.CONVERGED and self.active.size < self.problem.n:
+                self.unshrink()
+            elif code == pairs.CONVERGED and not self.tighten():
                 return self.outcome(Status.CONVERGED)
             if 0 <= self.options.max_iter <= self.iterations:
                 return self.outcome(Status.MAX_ITER)
