@@ -5,16 +5,13 @@ Prediction, gradient updates and the exact gradient of a certificate are all ``o
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from dualgap.kernels.functions import Kernel, tile
+from dualgap.kernels.threads import one_blas_thread, share, thread_count
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,22 +25,6 @@ TILE_ROWS, TILE_COLUMNS = 256, 1024
 _LINEAR_ROWS = 4096
 # Below this many entries starting threads costs more than they bring (about 0.2 ms against 1 ns an entry).
 _WORTH_THREADS = 500_000
-
-
-@cache
-def _blas() -> ThreadpoolController:
-    """The BLAS libraries of this process; looking for them takes milliseconds, so it is done once."""
-    return ThreadpoolController()
-
-
-def thread_count(n_jobs: int | None) -> int:
-    """Number of threads: None and -1 mean all cores this process may use."""
-    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if n_jobs is None:
-        return available
-    if n_jobs == 0:
-        raise ValueError("n_jobs == 0 has no meaning; use None or -1 for all cores, or a positive number.")
-    return max(1, available + 1 + n_jobs) if n_jobs < 0 else max(1, n_jobs)
 
 
 def contract(
@@ -103,21 +84,9 @@ def _take(points: Points, rows: slice, exact: bool) -> Points:
 
 
 def each(task: Callable[[int], None], starts: range, threads: int) -> None:
-    """Run `task` for every start on `threads` threads; an interrupt or an error drops what has not begun."""
-    if threads <= 1 or len(starts) <= 1:
-        # BLAS threads that wait for a busy core cost a small fit more than all of its arithmetic.
-        with _blas().limit(limits=1, user_api="blas"):
-            for start in starts:
-                task(start)
-        return
-    with _blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
-        futures = [pool.submit(task, start) for start in starts]
-        try:
-            done, _ = wait(futures, return_when=FIRST_EXCEPTION)
-            for future in done:
-                future.result()
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+    """Run `task` for every start on `threads` threads, BLAS taking one: a tile is too small to be shared by its own."""
+    with one_blas_thread():
+        share(lambda piece: task(starts[piece]), len(starts), threads)
 
 
 def full_matrix(kernel: Kernel, points: Points, out: NDArray[Any], n_jobs: int | None = None) -> None:

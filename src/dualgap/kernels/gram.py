@@ -7,6 +7,9 @@ offers the members of `Gram` is one, so a user's own matrix class is as good as 
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
+from copy import copy
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -15,7 +18,9 @@ import scipy.sparse as sp
 from dualgap.kernels.cache import ElementStore, RowStore
 from dualgap.kernels.contraction import contract, full_matrix
 from dualgap.kernels.functions import Kernel, diagonal, tile
+from dualgap.kernels.fused_gram import FusedGram, fusable
 from dualgap.kernels.points import Points, prepare
+from dualgap.kernels.row_cache import RowCache, add_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,6 +30,17 @@ Store = RowStore | ElementStore
 # A matrix up to this size is computed at once: 2000 x 2000 float64 entries take BLAS some 20 ms, less than
 # fetching a few hundred of its rows one by one.
 _EAGER_BYTES = 32_000_000
+# Multiplications an entry takes from which on reading it from memory (about 0.4 ns) is several times cheaper.
+_DEAR = 100.0
+# Rows below which keeping them does not pay: those of a few blocks.
+_ROWS_LEAST = 2048
+# Diagonals beyond this could overflow float32 in a product of a few.
+SINGLE_MOST = 1e30
+# An exact product is corrected at most so often before it is made anew: each correction rounds once more, so that a
+# hundred of them leave at most two digits fewer than the fifteen there are.
+_CORRECTIONS = 100
+# Sums that were this many times larger have left their rounding behind.
+_SHRUNK = 10.0
 
 
 @runtime_checkable
@@ -74,30 +90,74 @@ class Gram(Protocol):
 
 
 class FullGram:
-    """A kernel matrix that is stored: precomputed, or small enough for the budget."""
+    """A kernel matrix that is stored: precomputed, or small enough for the budget and computed when first read.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n, n) or None
+        The matrix; None where `source` will compute it.
+    psd : bool
+        Whether it is known to be positive semidefinite.
+    source : KernelGram or None
+        The data and kernel it is made of.
+    """
 
     factor = None
 
-    def __init__(self, matrix: NDArray[Any], *, psd: bool = False, source: KernelGram | None = None) -> None:
+    def __init__(self, matrix: NDArray[Any] | None, *, psd: bool = False, source: KernelGram | None = None) -> None:
+        self.source = source
+        self._original: FullGram | None = None
+        self.evaluations = 0
+        self.psd = psd
+        if matrix is None:
+            assert source is not None
+            self.n, self.dtype = source.n, source.dtype
+            return
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
             raise ValueError(
                 f"Precomputed matrix must be a square matrix. Input is a {'x'.join(map(str, matrix.shape))} matrix."
             )
         self.matrix = np.ascontiguousarray(matrix)
-        self.n = matrix.shape[0]
-        self.dtype = self.matrix.dtype
-        self.psd = psd
-        self.evaluations = matrix.size if source is not None else 0
-        self._source = source
+        self.n, self.dtype = matrix.shape[0], self.matrix.dtype
+
+    @cached_property
+    def matrix(self) -> NDArray[Any]:
+        """The entries."""
+        if self._original is not None:
+            return self._original.matrix
+        assert self.source is not None
+        matrix = np.empty((self.n, self.n), dtype=self.dtype)
+        full_matrix(self.source.kernel, self.source.points, matrix, self.source.n_jobs)
+        np.fill_diagonal(matrix, self.source.diag())
+        self.evaluations += matrix.size
+        return matrix
+
+    @property
+    def budget(self) -> int:
+        """Bytes that a run may keep beside the matrix."""
+        return self.nbytes if self.source is None else self.source.budget
+
+    @property
+    def fused(self) -> FusedGram | None:
+        """The same matrix made of float32 tiles, where there are data to make it of."""
+        return None if self.source is None else self.source.fused
+
+    def separate(self) -> FullGram:
+        """The same matrix for one thread beside others: the entries are shared, products and counts are its own."""
+        if self.source is None:
+            return self
+        other = copy(self)
+        other._original, other.source = self, self.source.separate()
+        return other
 
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        return int(self.matrix.nbytes)
+        return int(self.matrix.nbytes) if "matrix" in self.__dict__ else 0
 
     def diag(self) -> NDArray[np.float64]:
         """The diagonal."""
-        return np.diag(self.matrix).astype(np.float64)
+        return np.diag(self.matrix).astype(np.float64) if self.source is None else self.source.diag()
 
     def block(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> NDArray[Any]:
         """A dense block."""
@@ -115,20 +175,50 @@ class FullGram:
         rows: NDArray[np.intp] | None = None,
     ) -> None:
         """``out += K[rows, points] @ delta``."""
-        # Rows in bounded groups: the copy of a whole matrix of chosen rows would double the memory.
-        for start in range(0, len(points), 256):
-            chosen = self.matrix[points[start : start + 256]]
-            chosen = chosen if rows is None else chosen[:, rows]
-            out += delta[start : start + 256] @ chosen.astype(np.float64, copy=False)
+        add_rows(self.matrix, np.asarray(points), np.asarray(delta, dtype=np.float64), rows, out)
 
     def exact(self, weights: NDArray[np.float64], rows: NDArray[np.intp] | None = None) -> NDArray[np.float64]:
-        """``K[rows] @ weights``; from the data in float64 where the stored entries are rounded."""
-        if self._source is not None and self.dtype != np.float64:
-            return self._source.exact(weights, rows)
+        """``K[rows] @ weights``; from the data in float64 where there are data."""
+        if self.source is not None:
+            return self.source.exact(weights, rows)
         out = np.zeros(self.n if rows is None else len(rows))
         used = np.flatnonzero(weights)
         self.accumulate(out, used, weights[used], rows)
         return out
+
+
+class _LastProduct:
+    """The last exact product, so that the next one only pays for the weights that have changed since."""
+
+    def __init__(self) -> None:
+        self.rows: NDArray[np.intp] | None = None
+        self.weights: NDArray[np.float64] | None = None
+        self.product = np.empty(0)
+        self.corrections = 0
+        self.size = 0.0
+
+    def renew(
+        self,
+        weights: NDArray[np.float64],
+        rows: NDArray[np.intp] | None,
+        multiply: Callable[[NDArray[np.float64], NDArray[np.intp] | None], NDArray[np.float64]],
+    ) -> NDArray[np.float64]:
+        """``K[rows] @ weights`` from the last product where that is less work, else anew."""
+        same = self.weights is not None and (
+            rows is self.rows if rows is None or self.rows is None else np.array_equal(rows, self.rows)
+        )
+        if same and self.weights is not None and self.corrections < _CORRECTIONS:
+            change = weights - self.weights
+            size = float(np.abs(weights).sum())
+            if np.count_nonzero(change) < np.count_nonzero(weights) and self.size <= _SHRUNK * size:
+                product = self.product + multiply(change, rows) if np.any(change) else self.product
+                self.weights, self.product, self.corrections = weights.copy(), product, self.corrections + 1
+                self.size = max(self.size, size)
+                return product.copy()
+        product = multiply(weights, rows)
+        self.rows, self.weights, self.product, self.corrections = rows, weights.copy(), product, 0
+        self.size = float(np.abs(weights).sum())
+        return product.copy()
 
 
 class KernelGram:
@@ -156,7 +246,9 @@ class KernelGram:
         self.n_jobs = n_jobs
         self._cache = cache
         self._store: Store | None = None
+        self._last_product = _LastProduct()
         self._diagonal = diagonal(kernel, points)
+        self._diagonal[np.abs(self._diagonal) > np.finfo(self.dtype).max] = np.inf  # as rows of this dtype have it
         self._columns: tuple[NDArray[np.intp], Points] | None = None
         self.factor = points.original if kernel.name == "linear" else None
         if cache not in ("row", "element"):
@@ -171,6 +263,32 @@ class KernelGram:
             owner = weakref.WeakMethod(self._row)
             self._store = kind(lambda point, columns: owner()(point, columns), self.n, self.dtype, self.budget)  # type: ignore[misc]
         return self._store
+
+    @cached_property
+    def fused(self) -> FusedGram | None:
+        """The same matrix made of float32 tiles, where this CPU and kernel allow it."""
+        if not fusable(self.kernel, self.points) or not np.abs(self._diagonal).max() < SINGLE_MOST:
+            return None
+        fused = FusedGram(self.points, self.kernel, self.budget, self.n_jobs)
+        return fused if fused.finite else None
+
+    @cached_property
+    def kept_rows(self) -> RowCache | None:
+        """Rows in float32 for block solvers, where entries are dear and the budget holds enough rows; else None."""
+        if self.kernel.name == "linear" or (self.fused is not None and self.fused.entry_cost < _DEAR):
+            return None
+        # The other half of the budget is for packed columns and a block.
+        capacity = min(self.n, self.budget // 2 // (4 * self.n))
+        return None if capacity < min(self.n, _ROWS_LEAST) else RowCache(self.n, capacity)
+
+    def separate(self) -> KernelGram:
+        """The same matrix for one thread beside others: the data are shared, caches and counts are its own."""
+        other = copy(self)
+        other.n_jobs, other.evaluations, other._store, other._last_product = 1, 0, None, _LastProduct()
+        other.kept_rows = None
+        if self.fused is not None:
+            other.fused = self.fused.separate(threads=1)
+        return other
 
     @property
     def entry_cost(self) -> float:
@@ -242,6 +360,11 @@ class KernelGram:
 
     def exact(self, weights: NDArray[np.float64], rows: NDArray[np.intp] | None = None) -> NDArray[np.float64]:
         """``K[rows] @ weights`` in float64 from the data, over the points in use."""
+        if self.kernel.name == "linear" or self.fused is None:  # K = AA': two products with A
+            return self._last_product.renew(weights, rows, self._exact)
+        return self._last_product.renew(weights, rows, self.fused.exact)
+
+    def _exact(self, weights: NDArray[np.float64], rows: NDArray[np.intp] | None) -> NDArray[np.float64]:
         targets = self.points if rows is None else self.points.take(rows)
         out = np.zeros(targets.n)
         used = np.flatnonzero(weights)
@@ -312,15 +435,8 @@ def make_gram(
             f"set cache_size to at least {need / 1e6:.0f} or use kind='cached'."
         )
     if kind == "full" or (kind == "auto" and cache == "row" and need <= min(budget, _EAGER_BYTES)):
-        return _stored(gram)
+        return FullGram(None, psd=gram.psd, source=gram)
     return gram
-
-
-def _stored(gram: KernelGram) -> FullGram:
-    matrix = np.empty((gram.n, gram.n), dtype=gram.dtype)
-    full_matrix(gram.kernel, gram.points, matrix, gram.n_jobs)
-    np.fill_diagonal(matrix, gram._diagonal)
-    return FullGram(matrix, psd=gram.psd, source=gram)
 
 
 def row_store(gram: Gram) -> Store:

@@ -1,0 +1,148 @@
+"""Kernel entries as the block solver asks for them: blocks, products, and rows kept where they are dear."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dualgap.kernels.gram import SINGLE_MOST, FullGram, KernelGram
+from dualgap.kernels.row_cache import RowCache, gather
+from dualgap.kernels.threads import share, thread_count
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dualgap.kernels.gram import Gram
+
+# Bytes for the rows of a Gram matrix that is not ours and says nothing of a budget: the default of cache_size.
+_FOREIGN_BUDGET = 200_000_000
+# A block below this size would hardly be better than a pair.
+_LEAST_BLOCK = 128
+# Rows gathered by a thread at a time.
+_ROWS = 64
+
+
+class Entries:
+    """The entries of a Gram matrix in float32, or in float64 where rounding must not matter.
+
+    Parameters
+    ----------
+    gram : Gram
+        Any; made of tiles (`kernels.fused`) where it can be.
+    precision : {"single", "double"}
+        Of the entries; "single" becomes "double" where float32 would leave too few digits (see `dtype`).
+    keep : bool
+        Whether rows may be kept for another time.
+    """
+
+    def __init__(self, gram: Gram, precision: str, *, keep: bool) -> None:
+        fused = getattr(gram, "fused", None)
+        if np.abs(gram.diag()).max() > SINGLE_MOST or (fused is not None and not fused.accurate):
+            precision = "double"
+        self.dtype = np.dtype(np.float32 if precision == "single" else np.float64)
+        if fused is not None:
+            # Counts and packed columns are a run's own; the data are shared.
+            fused = fused.double() if precision == "double" else fused.separate()
+        self._made_by: Any = gram if fused is None else fused
+        self._tiles = fused is not None
+        # Products with AA' are two products with A, whatever made the entries.
+        kernel_gram = gram.source if isinstance(gram, FullGram) else gram
+        linear = isinstance(kernel_gram, KernelGram) and kernel_gram.kernel.name == "linear"
+        self._sums_by: Any = kernel_gram if linear else self._made_by
+        self._n = gram.n
+        self.threads = thread_count(getattr(gram, "n_jobs", None)) if fused is None else fused.threads
+        self._budget = getattr(gram, "budget", _FOREIGN_BUDGET)
+        self._before = self._made_by.evaluations
+        self._cache = _row_cache(gram) if keep and precision == "single" else None
+
+    @property
+    def evaluations(self) -> int:
+        """Kernel values computed since this was made."""
+        return int(self._made_by.evaluations - self._before)
+
+    @property
+    def rows_kept(self) -> bool:
+        """Whether rows are kept, so that products with all columns cost little."""
+        return self._cache is not None
+
+    def largest_block(self) -> int:
+        """Rows of the largest square block that half of the budget holds; at least `_LEAST_BLOCK`."""
+        return max(_LEAST_BLOCK, int(np.sqrt(self._budget / 2 / self.dtype.itemsize)))
+
+    def block(self, rows: NDArray[np.intp], columns: NDArray[np.intp], out: NDArray[Any], *, keep: bool = True) -> None:
+        """``out = K[rows, columns]``; with `keep` from whole rows, which are kept."""
+        if self._cache is None or not keep:
+            self._compute(rows, columns, out)
+            return
+        cache = self._cache
+        cache.load(rows, self._compute_rows)
+        slots = cache.slot[rows]
+        missing, present = np.flatnonzero(slots < 0), np.flatnonzero(slots >= 0)
+        if missing.size:
+            part = np.empty((missing.size, len(columns)), dtype=out.dtype)
+            self._compute(rows[missing], columns, part)
+            out[missing] = part
+
+        def piece(i: int) -> None:
+            some = present[i * _ROWS : (i + 1) * _ROWS]
+            part = np.empty((some.size, len(columns)), dtype=out.dtype)
+            gather(cache.values, slots[some], columns, part)
+            out[some] = part
+
+        share(piece, -(-present.size // _ROWS), self.threads)
+
+    def accumulate(
+        self,
+        out: NDArray[np.float64],
+        points: NDArray[np.intp],
+        delta: NDArray[np.float64],
+        rows: NDArray[np.intp],
+        *,
+        keep: bool = True,
+    ) -> None:
+        """``out += K[rows, points] @ delta``, summed in float64; with `keep` from whole rows, which are kept."""
+        if self._cache is not None and keep and len(points):
+            columns = None if len(rows) == self._n and np.array_equal(rows, np.arange(self._n)) else rows
+            self._cache.load(points, self._compute_rows)
+            slots = self._cache.slot[points]
+            present = slots >= 0
+            self._cache.add(out, slots[present], delta[present], columns, self.threads)
+            points, delta = points[~present], delta[~present]
+        if len(points):
+            self._sums_by.accumulate(out, points, delta, rows)
+
+    def _compute(self, rows: NDArray[np.intp], columns: NDArray[np.intp], out: NDArray[Any]) -> None:
+        if self._tiles:
+            self._made_by.block(rows, columns, out)
+            return
+        if isinstance(self._made_by, FullGram):
+            gather(self._made_by.matrix, rows, columns, out)
+        else:
+            out[...] = self._made_by.block(rows, columns)
+        _check_finite(out)
+
+    def _compute_rows(self, points: NDArray[np.intp], out: NDArray[Any]) -> None:
+        if self._tiles:
+            self._made_by.block(points, None, out)
+        else:
+            out[...] = self._made_by.block(points, np.arange(self._made_by.n))
+            _check_finite(out)
+
+
+def _row_cache(gram: Gram) -> RowCache | None:
+    """Rows that are kept: those of a matrix whose entries are dear, shared by all tasks over it."""
+    if isinstance(gram, KernelGram):
+        return gram.kept_rows
+    if isinstance(gram, FullGram):
+        return None if gram.source is None else gram.source.kept_rows
+    capacity = min(gram.n, _FOREIGN_BUDGET // (4 * gram.n))
+    return RowCache(gram.n, capacity) if capacity else None
+
+
+def _check_finite(values: NDArray[Any]) -> None:
+    """Tiles are only used where nothing can overflow; what anybody else computes is looked at."""
+    if not np.all(np.isfinite(values)):
+        raise ValueError(
+            "The kernel matrix has values that are not finite; scale the features or reduce gamma or degree."
+        )

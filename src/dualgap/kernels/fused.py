@@ -1,0 +1,541 @@
+"""Tiles of kernel entries at the speed of the machine: products, formula and what is done with them, in cache.
+
+A tile is `TILE_ROWS` rows against as many columns as four (AVX-512) or two registers hold. Its products stay in
+registers over all features; the formula then turns them into kernel entries in the first-level cache, where they are
+stored as part of a row or contracted into a float64 sum, without ever being written to memory.
+
+Columns are packed feature by feature (``columns[tile, feature, lane]``), rows six by six (``rows[group, feature,
+row]``), already centred and scaled such that the formulas need no further factor:
+
+=========  =======================================  ==================  ==========================
+formula    measure of a pair                        scale of the data   entry
+=========  =======================================  ==================  ==========================
+EXPONENT   x'z  (rbf), with h = |x|^2 / 2           sqrt(2 gamma log2e) 2^min(0, x'z - h_x - h_z)
+EXPONENT   -|x - z|_1  (laplacian)                  gamma log2e         2^min(0, measure)
+EXPONENT   -sum (x - z)^2 / (x + z)  (chi2)         gamma log2e         2^min(0, measure)
+POWER      x'z  (poly, linear)                      sqrt(gamma)         (x'z + coef0)^degree
+TANH       x'z  (sigmoid)                           sqrt(gamma)         tanh(x'z + coef0)
+=========  =======================================  ==================  ==========================
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numba as nb
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+from dualgap.kernels.vectors import (
+    AVX512,
+    DOUBLE,
+    FMA,
+    INT64,
+    SINGLE,
+    Vector,
+    beyond,
+    choose,
+    exp2,
+    pointer,
+    vector_of,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# Whether the CPU has the registers this is written for; others take the path through BLAS (`kernels.contraction`).
+AVAILABLE = FMA
+# Six rows times four registers are 24 sums, four columns and a row's value: 29 of AVX-512's 32 registers. AVX2 has 16:
+# six times two are 12 sums (6 x 4 spilled and was 2 to 3 times slower).
+TILE_ROWS = 6
+_REGISTERS = 4 if AVX512 else 2
+_COLUMNS32, _COLUMNS64 = _REGISTERS * SINGLE.lanes, _REGISTERS * DOUBLE.lanes
+
+# Bytes of packed columns worked on together: half of a second-level cache of one megabyte.
+_CACHED = 500_000
+
+DOT, MANHATTAN, CHI2 = 0, 1, 2
+EXPONENT, POWER, TANH = 0, 1, 2
+
+# tanh(x) = 1 - 2 / (2^(2 x log2e) + 1) is 1 to the last bit of float64 beyond x = 20.
+_TWICE_LOG2E, _SATURATED = 2.0 / np.log(2.0), 40.0 / np.log(2.0)
+
+
+def tile_columns(dtype: Any) -> int:
+    """Columns of a tile of this dtype."""
+    return _COLUMNS32 if np.dtype(dtype) == np.float32 else _COLUMNS64
+
+
+# -- measures: six rows against the columns of a tile ----------------------------------------------------------------
+
+
+def _times(b: Any, v: Vector, x: Any, z: Any, total: Any) -> Any:
+    return v.fma(b, x, z, total)
+
+
+def _apart(b: Any, v: Vector, x: Any, z: Any, total: Any) -> Any:
+    return b.fsub(total, v.absolute(b, b.fsub(x, z)))
+
+
+def _chi(b: Any, v: Vector, x: Any, z: Any, total: Any) -> Any:
+    apart, both = b.fsub(x, z), b.fadd(x, z)
+    # 0/0 counts as 0: the divisor is only 0 where the numerator is.
+    both = b.select(b.fcmp_ordered("==", both, v.constant(0.0)), v.constant(1.0), both)
+    return b.fsub(total, b.fdiv(b.fmul(apart, apart), both))
+
+
+_TERMS = {DOT: _times, MANHATTAN: _apart, CHI2: _chi}
+
+
+def _sum_terms(b: Any, v: Vector, term: Any, x: Any, z: Any, features: Any, out: Any) -> None:
+    """Sum `term` over the features in registers and write the sums to the tile at `out`."""
+    sums = [[cgutils.alloca_once(b, v.type) for _ in range(_REGISTERS)] for _ in range(TILE_ROWS)]
+    for place in (place for row in sums for place in row):
+        b.store(v.constant(0.0), place)
+    with cgutils.for_range(b, features) as loop:
+        z_k = b.gep(z, [b.mul(loop.index, ir.Constant(INT64, _REGISTERS * v.lanes))])
+        x_k = b.gep(x, [b.mul(loop.index, ir.Constant(INT64, TILE_ROWS))])
+        ours = [v.load(b, beyond(b, z_k, c * v.lanes)) for c in range(_REGISTERS)]
+        for r in range(TILE_ROWS):
+            x_r = v.splat(b, b.load(beyond(b, x_k, r)))
+            for c in range(_REGISTERS):
+                b.store(term(b, v, x_r, ours[c], b.load(sums[r][c])), sums[r][c])
+    for r, c, place in _each_register(b, v, out):
+        v.store(b, b.load(sums[r][c]), place)
+
+
+def _each_register(b: Any, v: Vector, tile: Any) -> Iterator[tuple[int, int, Any]]:
+    for r in range(TILE_ROWS):
+        for c in range(_REGISTERS):
+            yield r, c, beyond(b, tile, (r * _REGISTERS + c) * v.lanes)
+
+
+# Cases are told apart inside the intrinsics: a compiled function called for each tile would count references to its
+# arrays, which costs as much as the tile itself.
+
+
+@intrinsic
+def _measure(typing, measure, rows, row_at, columns, column_at, features, tile):  # type: ignore[no-untyped-def]
+    """Measures of six dense rows against the columns of a tile."""
+    v = vector_of(rows)
+
+    def generate(context: Any, b: Any, _signature: Any, arguments: Any) -> Any:
+        x = pointer(context, b, rows, arguments[1], arguments[2])
+        z = pointer(context, b, columns, arguments[3], arguments[4])
+        out = pointer(context, b, tile, arguments[6], ir.Constant(INT64, 0))
+        for case, term in _TERMS.items():
+            with b.if_then(b.icmp_signed("==", arguments[0], ir.Constant(INT64, case))):
+                _sum_terms(b, v, term, x, z, arguments[5], out)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, rows, row_at, columns, column_at, features, tile), generate
+
+
+@intrinsic
+def _add_sparse(  # type: ignore[no-untyped-def]
+    typing, values, features, start, stop, columns, column_at, tile, tile_at
+):
+    """Add a sparse row (`features` and `values` from `start` to `stop`) times the columns of a tile to the tile."""
+    v = vector_of(values)
+
+    def generate(context: Any, b: Any, _signature: Any, arguments: Any) -> Any:
+        x = pointer(context, b, values, arguments[0], ir.Constant(INT64, 0))
+        which = pointer(context, b, features, arguments[1], ir.Constant(INT64, 0))
+        z = pointer(context, b, columns, arguments[4], arguments[5])
+        # Two sets of sums: a chain of additions waits four cycles for each.
+        chains = [[cgutils.alloca_once(b, v.type) for _ in range(_REGISTERS)] for _ in range(2)]
+        out = pointer(context, b, tile, arguments[6], arguments[7])
+        for c in range(_REGISTERS):
+            b.store(v.load(b, beyond(b, out, c * v.lanes)), chains[0][c])
+            b.store(v.constant(0.0), chains[1][c])
+
+        def add(k: Any, chain: Any) -> None:
+            feature = b.sext(b.load(b.gep(which, [k])), INT64)
+            z_k = b.gep(z, [b.mul(feature, ir.Constant(INT64, _REGISTERS * v.lanes))])
+            x_k = v.splat(b, b.load(b.gep(x, [k])))
+            for c in range(_REGISTERS):
+                b.store(v.fma(b, x_k, v.load(b, beyond(b, z_k, c * v.lanes)), b.load(chain[c])), chain[c])
+
+        begin, end = arguments[2], arguments[3]
+        one, two = ir.Constant(INT64, 1), ir.Constant(INT64, 2)
+        paired = b.add(begin, b.mul(b.sdiv(b.sub(end, begin), two), two))
+        with cgutils.for_range_slice(b, begin, paired, two, INT64) as (k, _):
+            add(k, chains[0])
+            add(b.add(k, one), chains[1])
+        with b.if_then(b.icmp_signed("<", paired, end)):
+            add(paired, chains[0])
+        for c in range(_REGISTERS):
+            v.store(b, b.fadd(b.load(chains[0][c]), b.load(chains[1][c])), beyond(b, out, c * v.lanes))
+        return context.get_dummy_value()
+
+    return types.void(values, features, types.int64, types.int64, columns, column_at, tile, tile_at), generate
+
+
+# -- formulas: a tile of measures becomes kernel entries, in place ---------------------------------------------------
+
+
+def _exponent(b: Any, v: Vector, tile: Any, of_rows: Any, of_columns: Any) -> None:
+    """``2^min(0, t - h_r - h_c)``: a rounded distance below zero would make an entry above 1."""
+    for r, c, place in _each_register(b, v, tile):
+        h_r = v.splat(b, b.load(beyond(b, of_rows, r)))
+        h = b.fadd(h_r, v.load(b, beyond(b, of_columns, c * v.lanes)))
+        x = choose(b, b.fsub(v.load(b, place), h), v.constant(0.0), larger=False)
+        v.store(b, exp2(b, v, x), place)
+
+
+def _power(b: Any, v: Vector, tile: Any, shift: Any, degree: Any) -> None:
+    """``(t + coef0)^degree`` by repeated multiplication."""
+    for _r, _c, place in _each_register(b, v, tile):
+        base = b.fadd(v.load(b, place), shift)
+        value = cgutils.alloca_once(b, v.type)
+        b.store(v.constant(1.0), value)
+        with cgutils.for_range(b, degree):
+            b.store(b.fmul(b.load(value), base), value)
+        v.store(b, b.load(value), place)
+
+
+def _tanh(b: Any, v: Vector, tile: Any, shift: Any) -> None:
+    """``tanh(t + coef0)``."""
+    one, two = v.constant(1.0), v.constant(2.0)
+    for _r, _c, place in _each_register(b, v, tile):
+        x = b.fmul(b.fadd(v.load(b, place), shift), v.constant(_TWICE_LOG2E))
+        x = choose(b, x, v.constant(_SATURATED), larger=False)
+        v.store(b, b.fsub(one, b.fdiv(two, b.fadd(exp2(b, v, x), one))), place)
+
+
+@intrinsic
+def _apply(typing, formula, degree, coef0, tile, tile_at, row_half, row_at, column_half, column_at):  # type: ignore[no-untyped-def]
+    """Turn the measures of a tile into kernel entries."""
+    v = vector_of(tile)
+
+    def generate(context: Any, b: Any, _signature: Any, arguments: Any) -> Any:
+        t = pointer(context, b, tile, arguments[3], arguments[4])
+        of_rows = pointer(context, b, row_half, arguments[5], arguments[6])
+        of_columns = pointer(context, b, column_half, arguments[7], arguments[8])
+        shift = v.splat(b, arguments[2])
+
+        def case(number: int) -> Any:
+            return b.if_then(b.icmp_signed("==", arguments[0], ir.Constant(INT64, number)))
+
+        with case(EXPONENT):
+            _exponent(b, v, t, of_rows, of_columns)
+        with case(POWER):
+            _power(b, v, t, shift, arguments[1])
+        with case(TANH):
+            _tanh(b, v, t, shift)
+        return context.get_dummy_value()
+
+    kinds = (types.int64, types.int64, tile.dtype, tile, tile_at, row_half, row_at, column_half, column_at)
+    return types.void(*kinds), generate
+
+
+# -- what is done with the entries -----------------------------------------------------------------------------------
+
+
+@intrinsic
+def _add_weighted(typing, tile, tile_at, weights, weight_at, out, out_at):  # type: ignore[no-untyped-def]
+    """``out[c] += sum_r weights[r] tile[r, c]``: six entries are summed in the tile's dtype, the rest in float64."""
+    v = vector_of(tile)
+    wide = ir.VectorType(ir.DoubleType(), v.lanes)
+
+    def generate(context: Any, b: Any, _signature: Any, arguments: Any) -> Any:
+        t = pointer(context, b, tile, arguments[0], arguments[1])
+        w = pointer(context, b, weights, arguments[2], arguments[3])
+        o = pointer(context, b, out, arguments[4], arguments[5])
+        factors = [v.splat(b, b.load(beyond(b, w, r))) for r in range(TILE_ROWS)]
+        for c in range(_REGISTERS):
+            total = b.fmul(v.load(b, beyond(b, t, c * v.lanes)), factors[0])
+            for r in range(1, TILE_ROWS):
+                total = v.fma(b, v.load(b, beyond(b, t, (r * _REGISTERS + c) * v.lanes)), factors[r], total)
+            place = b.bitcast(beyond(b, o, c * v.lanes), wide.as_pointer())
+            before = b.load(place)
+            before.align = 8
+            b.store(b.fadd(before, b.fpext(total, wide) if v.bits == 32 else total), place).align = 8
+        return context.get_dummy_value()
+
+    return types.void(tile, tile_at, weights, weight_at, out, out_at), generate
+
+
+@intrinsic
+def _copy(typing, tile, tile_at, out, out_at):  # type: ignore[no-untyped-def]
+    """One row of a tile to memory."""
+    v = vector_of(tile)
+
+    def generate(context: Any, b: Any, _signature: Any, arguments: Any) -> Any:
+        t, o = pointer(context, b, tile, *arguments[:2]), pointer(context, b, out, *arguments[2:])
+        for c in range(_REGISTERS):
+            v.store(b, v.load(b, beyond(b, t, c * v.lanes)), beyond(b, o, c * v.lanes))
+        return context.get_dummy_value()
+
+    return types.void(tile, tile_at, out, out_at), generate
+
+
+# -- loops over tiles ------------------------------------------------------------------------------------------------
+# All take a range of column tiles, hold no lock, and may run side by side on ranges that do not overlap. Arguments:
+#
+#   shape      measure, formula, degree, number of features
+#   coef0      a number of the tile's dtype
+#   rows       dense: (packed values, half), six rows a group. Sparse: (values, features, starts, half), the nonzeros in
+#              the order in which they are used: `SPARSE_ROWS` rows together, block by block of `FEATURES` features.
+#              ``half = |x|^2 / 2`` is padded to whole groups.
+#   columns    (packed values, half), padded to whole tiles
+#   tile       scratch: TILE_ROWS rows of a tile for dense rows, SPARSE_ROWS for sparse ones
+#   store      into ``out[r n + out_at]`` (flat, n columns, `count` rows), tile `first` at column `out_at`; with `upper`
+#              only what is needed of the upper triangle (`mirror` does the rest)
+#   contract   ``out[c] += sum_r weights[r] K[r, c]``; weights padded with zeros to whole groups, `out` (float64, from
+#              column ``first * width`` on) to whole tiles
+
+# A block of features of a tile (256 bytes each) and the sums of the rows share a first-level cache of 48 KB: 32 KB and
+# 12 KB. More rows use each feature more often, more features mean fewer, longer runs (24 to 96 and 32 to 256 tried).
+FEATURES, SPARSE_ROWS = 128, 48
+
+
+@nb.njit(cache=True, nogil=True)
+def store_dense(shape, coef0, rows, columns, first, last, tile, upper, count, n, out, out_at):  # type: ignore[no-untyped-def]
+    """Write the entries of dense rows."""
+    measure, formula, degree, features = shape
+    values, row_half = rows
+    packed, column_half = columns
+    width = tile.size // TILE_ROWS
+    # Rows outside, tiles inside: memory is written in longer runs; no more tiles at a time than stay in cache.
+    together = max(1, _CACHED // (features * width * packed.itemsize))
+    for begin in range(first, last, together):
+        for group in range((count + TILE_ROWS - 1) // TILE_ROWS):
+            for t in range(begin, min(last, begin + together)):
+                if upper and group * TILE_ROWS >= out_at + (t - first + 1) * width:
+                    continue
+                _measure(measure, values, group * features * TILE_ROWS, packed, t * features * width, features, tile)
+                _apply(formula, degree, coef0, tile, 0, row_half, group * TILE_ROWS, column_half, t * width)
+                at = out_at + (t - first) * width
+                for r in range(min(TILE_ROWS, count - group * TILE_ROWS)):
+                    place = (group * TILE_ROWS + r) * n + at
+                    if at + width <= n:
+                        _copy(tile, r * width, out, place)
+                    else:
+                        for c in range(n - at):
+                            out[place + c] = tile[r * width + c]
+
+
+@nb.njit(cache=True, nogil=True)
+def contract_dense(shape, coef0, rows, weights, columns, first, last, tile, out):  # type: ignore[no-untyped-def]
+    """Add weighted entries of dense rows."""
+    measure, formula, degree, features = shape
+    values, row_half = rows
+    packed, column_half = columns
+    width = tile.size // TILE_ROWS
+    for t in range(first, last):
+        for group in range(weights.size // TILE_ROWS):
+            _measure(measure, values, group * features * TILE_ROWS, packed, t * features * width, features, tile)
+            _apply(formula, degree, coef0, tile, 0, row_half, group * TILE_ROWS, column_half, t * width)
+            _add_weighted(tile, 0, weights, group * TILE_ROWS, out, (t - first) * width)
+
+
+@nb.njit(cache=True, nogil=True)
+def store_sparse(shape, coef0, rows, columns, first, last, tile, upper, count, n, out, out_at):  # type: ignore[no-untyped-def]
+    """Write the entries of sparse rows."""
+    _, formula, degree, features = shape
+    values, which, starts, row_half = rows
+    packed, column_half = columns
+    width = tile.size // SPARSE_ROWS
+    blocks = (features + FEATURES - 1) // FEATURES
+    for t in range(first, last):
+        at = out_at + (t - first) * width
+        for begin in range(0, min(count, at + width) if upper else count, SPARSE_ROWS):
+            tile[:] = 0
+            for e in range(blocks * SPARSE_ROWS):
+                s = begin * blocks + e
+                _add_sparse(
+                    values, which, starts[s], starts[s + 1], packed, t * features * width, tile, e % SPARSE_ROWS * width
+                )
+            for r in range(begin, min(count, begin + SPARSE_ROWS)):
+                if r % TILE_ROWS == 0:
+                    _apply(formula, degree, coef0, tile, (r - begin) * width, row_half, r, column_half, t * width)
+                if at + width <= n:
+                    _copy(tile, (r - begin) * width, out, r * n + at)
+                else:
+                    for c in range(n - at):
+                        out[r * n + at + c] = tile[(r - begin) * width + c]
+
+
+@nb.njit(cache=True, nogil=True)
+def contract_sparse(shape, coef0, rows, weights, columns, first, last, tile, out):  # type: ignore[no-untyped-def]
+    """Add weighted entries of sparse rows."""
+    _, formula, degree, features = shape
+    values, which, starts, row_half = rows
+    packed, column_half = columns
+    width = tile.size // SPARSE_ROWS
+    blocks = (features + FEATURES - 1) // FEATURES
+    for t in range(first, last):
+        for begin in range(0, weights.size, SPARSE_ROWS):
+            tile[:] = 0
+            for e in range(blocks * SPARSE_ROWS):
+                s = begin * blocks + e
+                _add_sparse(
+                    values, which, starts[s], starts[s + 1], packed, t * features * width, tile, e % SPARSE_ROWS * width
+                )
+            for r in range(begin, min(weights.size, begin + SPARSE_ROWS), TILE_ROWS):
+                _apply(formula, degree, coef0, tile, (r - begin) * width, row_half, r, column_half, t * width)
+                _add_weighted(tile, (r - begin) * width, weights, r, out, (t - first) * width)
+
+
+@nb.njit(cache=True, nogil=True)
+def mirror(square, first, last):  # type: ignore[no-untyped-def]
+    """Copy the upper triangle into rows `first` to `last` of the lower one, by pieces that stay in cache."""
+    for top in range(first, last, 32):
+        for left in range(0, last, 32):
+            for i in range(top, min(last, top + 32)):
+                for j in range(left, min(i, left + 32)):
+                    square[i, j] = square[j, i]
+
+
+# -- packing ---------------------------------------------------------------------------------------------------------
+
+
+@nb.njit(cache=True, nogil=True)
+def pack_dense(X, points, centre, scale, half, width, first, last, packed, packed_half):  # type: ignore[no-untyped-def]
+    """Pack rows of a dense matrix, `width` together, feature by feature; missing ones are zero."""
+    features = X.shape[1]
+    for t in range(first, last):
+        present = min(width, points.size - t * width)
+        if present < width:
+            packed[t * features * width : (t + 1) * features * width] = 0
+        packed_half[t * width : (t + 1) * width] = 0
+        for lane in range(present):
+            packed_half[t * width + lane] = half[points[t * width + lane]]
+        # A few features of all lanes at a time: what is written stays in cache until its lines are full.
+        for begin in range(0, features, 32):
+            end = min(features, begin + 32)
+            for lane in range(present):
+                row = points[t * width + lane]
+                for k in range(begin, end):
+                    packed[(t * features + k) * width + lane] = (X[row, k] - centre[k]) * scale
+
+
+@nb.njit(cache=True, nogil=True)
+def pack_sparse(data, indices, indptr, points, features, scale, half, width, first, last, packed, packed_half):  # type: ignore[no-untyped-def]
+    """Pack rows of a CSR matrix as `pack_dense` does."""
+    packed[first * features * width : last * features * width] = 0
+    for t in range(first, last):
+        for lane in range(width):
+            j = t * width + lane
+            packed_half[j] = 0
+            if j < points.size:
+                packed_half[j] = half[points[j]]
+                for p in range(indptr[points[j]], indptr[points[j] + 1]):
+                    packed[(t * features + indices[p]) * width + lane] = data[p] * scale
+
+
+@nb.njit(cache=True, nogil=True)
+def sparse_rows(data, indices, indptr, points, features, scale, values, which, starts):  # type: ignore[no-untyped-def]
+    """Put the nonzeros of rows of a CSR matrix into the order in which `contract_sparse` uses them."""
+    blocks = (features + FEATURES - 1) // FEATURES
+    at = np.empty(SPARSE_ROWS, dtype=np.int64)
+    p = s = 0
+    for begin in range(0, points.size, SPARSE_ROWS):
+        for r in range(min(SPARSE_ROWS, points.size - begin)):
+            at[r] = indptr[points[begin + r]]
+        for block in range(blocks):
+            for r in range(SPARSE_ROWS):
+                starts[s] = p
+                s += 1
+                if begin + r >= points.size:
+                    continue
+                stop = indptr[points[begin + r] + 1]
+                while at[r] < stop and indices[at[r]] < (block + 1) * FEATURES:
+                    values[p] = data[at[r]] * scale
+                    which[p] = indices[at[r]]
+                    p += 1
+                    at[r] += 1
+    starts[s] = p
+
+
+@nb.njit(cache=True, nogil=True)
+def number_features(indices, indptr, points, number):  # type: ignore[no-untyped-def]
+    """Number the features that some rows of a CSR matrix have, in order, others -1; returns how many there are."""
+    number[:] = -1
+    for r in range(points.size):
+        for p in range(indptr[points[r]], indptr[points[r] + 1]):
+            number[indices[p]] = 0
+    count = 0
+    for k in range(number.size):
+        if number[k] == 0:
+            number[k] = count
+            count += 1
+    return count
+
+
+@nb.njit(cache=True, nogil=True)
+def renumbered(data, indices, indptr, points, number, new_data, new_indices, new_indptr):  # type: ignore[no-untyped-def]
+    """Rows of a CSR matrix with the numbered features alone, under their numbers, as a CSR matrix of their own."""
+    at = 0
+    for r in range(points.size):
+        new_indptr[r] = at
+        for p in range(indptr[points[r]], indptr[points[r] + 1]):
+            feature = number[indices[p]]
+            if feature >= 0:
+                new_data[at] = data[p]
+                new_indices[at] = feature
+                at += 1
+    new_indptr[points.size] = at
+
+
+@nb.njit(cache=True, nogil=True)
+def compressed_rows(X, points, scale, values, which, starts):  # type: ignore[no-untyped-def]
+    """As `sparse_rows`, from a dense matrix with many zeros."""
+    features = X.shape[1]
+    blocks = (features + FEATURES - 1) // FEATURES
+    p = s = 0
+    for begin in range(0, points.size, SPARSE_ROWS):
+        for block in range(blocks):
+            for r in range(begin, begin + SPARSE_ROWS):
+                starts[s] = p
+                s += 1
+                if r < points.size:
+                    row = points[r]
+                    for k in range(block * FEATURES, min(features, (block + 1) * FEATURES)):
+                        if X[row, k] != 0:
+                            values[p] = X[row, k] * scale
+                            which[p] = k
+                            p += 1
+    starts[s] = p
+
+
+@nb.njit(cache=True, nogil=True)
+def count_nonzeros(X, points):  # type: ignore[no-untyped-def]
+    """Nonzeros of some rows of a dense matrix."""
+    total = 0
+    for r in range(points.size):
+        for k in range(X.shape[1]):
+            total += X[points[r], k] != 0
+    return total
+
+
+def aligned(size: int, dtype: Any) -> NDArray[Any]:
+    """Uninitialised memory that starts on a cache line, so that no vector straddles two."""
+    itemsize = np.dtype(dtype).itemsize
+    raw = np.empty(size * itemsize + 64, dtype=np.uint8)
+    start = -raw.ctypes.data % 64
+    return raw[start : start + size * itemsize].view(dtype)
+
+
+def scratch(purpose: str, size: int, dtype: Any) -> NDArray[Any]:
+    """Memory of this thread for one purpose, the same again at the next call: fresh pages cost more than the work.
+
+    Up to `_SCRATCH_KEPT` bytes a purpose are kept; what needs more is allocated.
+    """
+    wanted = size * np.dtype(dtype).itemsize
+    if wanted > _SCRATCH_KEPT:
+        return aligned(size, dtype)
+    kept = getattr(_scratch, purpose, None)
+    if kept is None or kept.size < wanted:
+        kept = aligned(2 * wanted, np.uint8)
+        setattr(_scratch, purpose, kept)
+    return np.asarray(kept[:wanted].view(dtype))
+
+
+_scratch = threading.local()
+_SCRATCH_KEPT = 4_000_000
