@@ -20,7 +20,9 @@ def main() -> None:
             gram = dualgap.make_gram(points, kernel, kind="cached", cache=cache)
             problem = dualgap.build("c_svc", gram, y)
             for options in VARIANTS:
-                dualgap.solve(problem, tol=0.1, warn=False, **options)
+                dualgap.solve(problem, "smo", tol=0.1, warn=False, **options)
+            for precision in ("single", "double"):
+                dualgap.solve(problem, "block", tol=0.1, warn=False, precision=precision)
         for name in ("laplacian", "chi2"):
             dualgap.make_gram(points, dualgap.Kernel(name, gamma=0.5))
 

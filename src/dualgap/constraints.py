@@ -112,8 +112,18 @@ def feasible_start(problem: DualQP) -> NDArray[np.float64]:
     if infeasibility(problem, a) == 0.0:
         return a
     groups = problem.groups
-    if groups is None:
-        return _feasible_by_linear_program(problem)
+    return _feasible_by_linear_program(problem) if groups is None else grouped_start(problem, groups)
+
+
+def grouped_start(problem: DualQP, groups: Groups) -> NDArray[np.float64]:
+    """A point of the box that obeys some of the constraints, those that `groups` stands for.
+
+    Raises
+    ------
+    InfeasibleProblemError
+        When there is none.
+    """
+    a = np.clip(0.0, problem.lo, problem.hi)
     for g in range(groups.rhs.shape[0]):
         _fill(problem, a, np.flatnonzero(groups.group == g), groups.scale, float(groups.rhs[g]))
     return a

@@ -126,5 +126,20 @@ class DualQP:
         return split(self.F, self.e)
 
 
+def check_objective(value: float) -> None:
+    """Raise where arithmetic has overflowed: the value of an objective is not finite.
+
+    Raises
+    ------
+    ValueError
+        With what to do about it.
+    """
+    if not np.isfinite(value):
+        raise ValueError(
+            "The kernel values or targets are too large for float64 arithmetic: the objective is no longer "
+            "finite. Scale the features (for example with StandardScaler) or reduce gamma, degree or C."
+        )
+
+
 def _set(problem: DualQP, name: str, value: object) -> None:
     object.__setattr__(problem, name, value)

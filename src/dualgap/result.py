@@ -114,9 +114,10 @@ class History:
 class Snapshot:
     """What a solver tells between two compiled chunks; arrays are its own, to be read and not kept.
 
-    ``gradient`` (``H a + f0``) is None where a solver keeps no full gradient; ``objective`` is the running value of
-    ``a'Ha/2 + f0'a``, or None. While variables are set aside (shrinking) their gradient is that of the moment they
-    left, which is good enough to believe a gap and never enough to certify one.
+    ``gradient`` (``H a + f0``) is None where a solver keeps no full gradient, or has none at this moment (``violation``
+    is then not a number); ``objective`` is the running value of ``a'Ha/2 + f0'a``, or None. While variables are set
+    aside (shrinking) their gradient is that of the moment they left, which is good enough to believe a gap and never
+    enough to certify one.
     """
 
     iteration: int

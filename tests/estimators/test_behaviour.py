@@ -290,7 +290,7 @@ def test_pickle(estimator):
     assert_array_equal(values(other), values(model))
     assert other.certificate_ == model.certificate_
     assert other.status_ is model.status_
-    assert other.history_ == model.history_
+    assert repr(other.history_) == repr(model.history_)  # looks between two gradients have no gap: nan
     # The kernel matrix, its cache and the samples that are no support vectors stay behind.
     assert len(text) < 2 * model.support_vectors_.nbytes + 40_000
 
@@ -444,19 +444,21 @@ def test_parametric_part():
 # -- memory and interrupts -------------------------------------------------------------------------------------------
 
 
-def test_cache_size_is_a_budget():
+@pytest.mark.parametrize("solver", ["smo", "block"])
+def test_cache_size_is_a_budget(solver):
     n, d, megabytes = 6000, 20, 20
     points, y = data(n=n, d=d)
     SVC().fit(points[:100], y[:100])  # modules and compiled code are no part of it
     gc.collect()
     tracemalloc.start()
-    model = SVC(cache_size=megabytes, tol=0.1, n_jobs=1).fit(points, y)
+    model = SVC(cache_size=megabytes, tol=0.1, n_jobs=1, solver=solver).fit(points, y)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     vectors = 60 * 8 * n  # some thirty vectors of the solver, their compact copies, and those of the certificate
     tiles = 3 * 256 * 1024 * 8  # one tile of kernel values with its temporaries
     assert peak < 1.1 * megabytes * 1e6 + vectors + tiles + points.nbytes
-    assert model.history_[-1].cache_misses > 0
+    if solver == "smo":
+        assert model.history_[-1].cache_misses > 0
 
 
 def test_cache_goes_with_the_fit():

@@ -125,7 +125,7 @@ def test_bad_options(options, message):
 
 
 def test_unknown_solver_is_named():
-    with pytest.raises(dualgap.UnknownSolverError, match="Unknown solver 'smoo'; choose 'auto' or one of smo"):
+    with pytest.raises(dualgap.UnknownSolverError, match="Unknown solver 'smoo'; choose 'auto' or one of block, smo"):
         solve(problem("c_svc"), "smoo")
 
 

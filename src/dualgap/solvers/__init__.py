@@ -7,10 +7,16 @@ Each module offers::
     solve(problem, options, callback, start) -> Outcome
 
 and reports to ``callback(snapshot) -> bool`` between bounded chunks of compiled work; True asks it to stop.
+It may offer::
+
+    sharper(options) -> Options or None      settings for a run that rounding has brought to a halt
+    OWN_THREADS = True                       BLAS is kept to one thread, because it shares work among threads of its own
+
+and its Options may have ``gap_tol``, the relative gap that whoever watches is waiting for.
 """
 
 from types import ModuleType
 
-from dualgap.solvers import ipm, smo
+from dualgap.solvers import block, ipm, smo
 
-SOLVERS: dict[str, ModuleType] = {"smo": smo, "ipm": ipm}
+SOLVERS: dict[str, ModuleType] = {"block": block, "smo": smo, "ipm": ipm}

@@ -28,6 +28,7 @@ from dualgap.certificate import exact_gradient
 from dualgap.constraints import feasible_start
 from dualgap.kernels.cache import ElementStore
 from dualgap.kernels.gram import FullGram, Store, row_store
+from dualgap.problem import check_objective
 from dualgap.result import Outcome, Snapshot, Status
 from dualgap.solvers import _smo_keerthi as keerthi
 from dualgap.solvers import _smo_pairs as pairs
@@ -359,11 +360,8 @@ class _Run:
         self.violation = float(self.report[0])
         self.objective += float(self.report[1])
         self.rows_used += int(self.report[2])
-        if not (np.isfinite(self.objective) and self.violation >= 0.0):
-            raise ValueError(
-                "The kernel values or targets are too large for float64 arithmetic: the objective is no longer "
-                "finite. Scale the features (for example with StandardScaler) or reduce gamma, degree or C."
-            )
+        # A violation that is not a number comes from slopes that are none.
+        check_objective(self.objective if self.violation >= 0.0 else np.nan)
 
     def free_columns(self, points: NDArray[np.int64]) -> NDArray[np.intp]:
         """Columns a step reads when only the free variables' gradient is kept."""

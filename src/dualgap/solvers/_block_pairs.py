@@ -1,0 +1,106 @@
+"""Pair steps on a dense block, on slopes measured from their group's threshold (small near the solution).
+
+The block's variables u obey ``lo <= u <= hi`` and a constant sum within each group. They lie in segments, one a group,
+each on whole strides of vectors: segment 0 holds the variables without a constraint, which move alone. Places that
+only fill a stride up have ``lo = hi`` and are never chosen.
+"""
+
+from __future__ import annotations
+
+import numba as nb
+import numpy as np
+
+from dualgap.solvers._block_vector import FLAT, move, partner
+
+# A variable this close to a bound, relative to the bound, is put there: float64 sums do not land on it exactly, and a
+# larger share would add up to a violated constraint over a million steps.
+_SNAP = 1e-15
+_HUGE = 1e30
+_FLAT_SINGLE, _FLAT_DOUBLE = FLAT[32], FLAT[64]
+
+
+@nb.njit(cache=True, nogil=True)
+def steps(K, slope, u, lo, hi, segments, tol, most):  # type: ignore[no-untyped-def]
+    """Second-order pair steps until no violation is above `tol` or `most` are done; returns how many were.
+
+    `K` is the block (C-contiguous, float32 or float64); `slope` (of its dtype) and `u` (float64) are changed in place.
+    """
+    flat, width = K.ravel(), K.shape[1]
+    vectors = np.empty((4, width), dtype=K.dtype)
+    level = _FLAT_SINGLE if K.itemsize == 4 else _FLAT_DOUBLE
+    diagonal, up, low, nothing = vectors[0], vectors[1], vectors[2], vectors[3]
+    nothing[:] = 0.0
+    for p in range(width):
+        diagonal[p] = K[p, p]
+        up[p] = 0.0 if u[p] < hi[p] else _HUGE
+        low[p] = 0.0 if u[p] > lo[p] else -_HUGE
+    n_segments = segments.size - 1
+    values = np.empty((n_segments, 2), dtype=K.dtype)
+    places = np.zeros((n_segments, 2), dtype=np.int64)
+    for s in range(n_segments):
+        move(slope, flat, 0, flat, 0, 0.0, up, low, segments[s], segments[s + 1] - segments[s],
+             values[s], places[s])  # fmt: skip
+    done = 0
+    while done < most:
+        worst, at = -1.0, -1
+        for s in range(n_segments):
+            if segments[s + 1] == segments[s]:
+                continue
+            violation = max(-values[s, 0], values[s, 1]) if s == 0 else values[s, 1] - values[s, 0]
+            if violation > worst:
+                worst, at = np.float64(violation), s
+        if worst <= tol:
+            break
+        if at == 0:
+            i = places[0, 0] if -values[0, 0] >= values[0, 1] else places[0, 1]
+            step = _single(slope, diagonal, u, lo, hi, up, low, i)
+            for s in range(n_segments):
+                move(slope, flat, i * width, nothing, 0, step, up, low, segments[s],
+                     segments[s + 1] - segments[s], values[s], places[s])  # fmt: skip
+        else:
+            i = places[at, 0]
+            j = partner(slope, flat, i * width, diagonal, diagonal[i], low, values[at, 0], segments[at],
+                        segments[at + 1] - segments[at])  # fmt: skip
+            step = _pair(slope, K[i, j], diagonal, level, u, lo, hi, up, low, i, j)
+            for s in range(n_segments):
+                if segments[s + 1] > segments[s]:
+                    move(slope, flat, i * width, flat, j * width, step, up, low, segments[s],
+                         segments[s + 1] - segments[s], values[s], places[s])  # fmt: skip
+        done += 1
+    return done
+
+
+@nb.njit(cache=True, nogil=True)
+def _set(u, value, lo, hi, up, low, i):  # type: ignore[no-untyped-def]
+    """Give a variable its new value, on a bound where it is as good as there, and say which ways are open."""
+    if lo[i] > -np.inf and value - lo[i] <= _SNAP * abs(lo[i]):
+        value = lo[i]
+    elif hi[i] < np.inf and hi[i] - value <= _SNAP * abs(hi[i]):
+        value = hi[i]
+    u[i] = value
+    up[i] = 0.0 if value < hi[i] else _HUGE
+    low[i] = 0.0 if value > lo[i] else -_HUGE
+
+
+@nb.njit(cache=True, nogil=True)
+def _single(slope, diagonal, u, lo, hi, up, low, i):  # type: ignore[no-untyped-def]
+    """Minimise over one variable alone; returns how far it moved."""
+    curvature, before = np.float64(diagonal[i]), u[i]
+    if curvature > 0.0:
+        value = before - np.float64(slope[i]) / curvature
+    else:
+        value = hi[i] if slope[i] < 0.0 else lo[i]
+    _set(u, min(max(value, lo[i]), hi[i]), lo, hi, up, low, i)
+    return u[i] - before
+
+
+@nb.njit(cache=True, nogil=True)
+def _pair(slope, k_ij, diagonal, level, u, lo, hi, up, low, i, j):  # type: ignore[no-untyped-def]
+    """Minimise along ``u_i + t, u_j - t``; a flat pair runs to its bound. Returns t."""
+    room = min(hi[i] - u[i], u[j] - lo[j])
+    ends = np.float64(diagonal[i]) + np.float64(diagonal[j])
+    curvature = max(ends - 2.0 * np.float64(k_ij), level * ends)
+    step = min(np.float64(slope[j] - slope[i]) / curvature, room) if curvature > 0.0 else room
+    _set(u, u[i] + step, lo, hi, up, low, i)
+    _set(u, u[j] - step, lo, hi, up, low, j)
+    return step

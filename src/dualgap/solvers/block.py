@@ -1,0 +1,450 @@
+"""Block working sets: the default for kernels.
+
+Problem (see `dualgap.problem`), with variables scaled so that every group of the constraints is a plain sum::
+
+    min_u  1/2 u'Hu + f'u    subject to    lo <= u <= hi,    sum of u over each group constant
+
+Three levels are nested, each solved to a tenth or so of the violation of the one around it::
+
+    all n variables  >  active set (free, violating, nearest to it)  >  block of 2048
+
+Kernel entries are float32 (made by `kernels.fused`, contracted into the gradient without being stored), gradients
+float64. What is believed from rounded entries is judged in exact arithmetic by `run`, which lets the solver go on from
+the exact gradient where the belief was wrong; each such round corrects the last one's rounding, as iterative refinement
+does, so that float32 entries are no limit to the accuracy.
+
+Constraints that are coupled (semi-parametric models) are left to an augmented Lagrangian: the first ones, which fall
+apart into groups, are kept by every step, the others by multipliers (`_block_coupling`).
+
+Cost: about ``n * n_SV`` kernel entries a few times over, and steps that cost O(2048).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dualgap.certificate import exact_gradient
+from dualgap.constraints import Groups, grouped_start, split
+from dualgap.kernels.entries import Entries
+from dualgap.kernels.fused import aligned
+from dualgap.kernels.row_cache import add_rows
+from dualgap.problem import check_objective
+from dualgap.result import Outcome, Snapshot, Status
+from dualgap.solvers import _block_pairs as pairs
+from dualgap.solvers._block_coupling import Coupling
+from dualgap.solvers._block_select import gap_terms, select, thresholds
+from dualgap.solvers._block_vector import STRIDE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dualgap.problem import DualQP
+
+# `run` keeps BLAS to one thread meanwhile.
+OWN_THREADS = True
+# A level is solved to this share of the violation around it: less work is wasted on a wrong active set, more on rounds.
+_ACTIVE_SHARE, _BLOCK_SHARE = 0.1, 0.2
+# After a solution that held outside the active set too, the share is multiplied by itself, down to this.
+_HELD, _SHARE_LEAST = 1.2, 1e-3
+# Active sets after which a violation that has not fallen by a tenth is looked at in exact arithmetic.
+_FELL, _PATIENCE = 0.9, 10
+# Towards the end the active set is solved no further than the goal asks for, with some room for what the rest does.
+_GOAL_SHARE, _TOL_SHARE = 0.7, 0.9
+# The first active set is random: an eighth of the variables, at least 2048 or a quarter of them, each side at least a
+# tenth of it.
+_FIRST_SHARE, _FIRST_LEAST, _SIDE_LEAST = 8, 2048, 0.1
+# Later ones hold the violators and free variables, 30 % more, at least 2048 or an eighth of all more; above 70 % it is
+# better to take all.
+_GROW, _SLACK, _ALL = 1.3, 2048, 0.7
+# Packing a column costs about as much as this many of its entries, whatever the number of features.
+_PACKING = 80
+# Steps between two looks at limits and callbacks: 20 a variable of the block are some 10 milliseconds.
+_STEPS_EACH = 20
+
+
+@dataclass(frozen=True)
+class Options:
+    """Settings of `block`.
+
+    Attributes
+    ----------
+    tol : float
+        Stop when the two thresholds of every group are at most this far apart (a KKT violation).
+    gap_tol : float or None
+        The relative gap wanted by whoever watches: active sets are solved no further than it asks for.
+    max_iter : int
+        Pair steps at most; -1 for no limit.
+    block_size : int
+        Variables of a block, whose kernel matrix is held in float32.
+    seed : int
+        Of the random first active set.
+    precision : {"single", "double"}
+        Of the kernel entries. From "single" `run` goes on to "double" where rounded entries lead no further.
+    """
+
+    tol: float = 1e-3
+    gap_tol: float | None = None
+    max_iter: int = -1
+    block_size: int = 2048
+    seed: int = 0
+    precision: str = "single"
+
+    def __post_init__(self) -> None:
+        if self.block_size < 2:
+            raise ValueError(f"block_size must be at least 2 for solver 'block'; got {self.block_size!r}.")
+        if self.precision not in ("single", "double"):
+            raise ValueError(f"precision must be 'single' or 'double' for solver 'block'; got {self.precision!r}.")
+
+
+def supports(problem: DualQP, options: Options | None = None) -> str | None:
+    """None, or why the problem is not for this solver."""
+    return None
+
+
+def sharper(options: Options) -> Options | None:
+    """Settings for a run that rounding has brought to a halt; None when there are none."""
+    return replace(options, precision="double") if options.precision == "single" else None
+
+
+def solve(
+    problem: DualQP,
+    options: Options,
+    callback: Callable[[Snapshot], bool],
+    start: NDArray[np.float64] | None = None,
+) -> Outcome:
+    """Minimise from `start` (a feasible point; found here when None)."""
+    return _Run(problem, options, callback, start).outermost()
+
+
+class _Run:
+    """The state of one run, in variables u whose groups are plain sums."""
+
+    def __init__(
+        self,
+        problem: DualQP,
+        options: Options,
+        callback: Callable[[Snapshot], bool],
+        start: NDArray[np.float64] | None,
+    ) -> None:
+        self.problem, self.options, self.callback = problem, options, callback
+        groups, coupled = _separate(problem)
+        self.group, self.n_groups = groups.group, groups.rhs.size
+        # The problem in u = scale * a.
+        self.scale = _orient(groups.scale, problem.sign, groups.group)
+        self.sign = problem.sign / self.scale
+        ends = problem.lo * self.scale, problem.hi * self.scale
+        self.lo, self.hi = np.minimum(*ends), np.maximum(*ends)
+        self.ridge = problem.ridge / self.scale**2
+        self.linear = problem.f0 / self.scale
+        self.diagonal = problem.gram.diag()[problem.index] * self.sign**2 + self.ridge
+        # Where to start.
+        a = grouped_start(problem, groups) if start is None else np.clip(start, problem.lo, problem.hi)
+        gradient = exact_gradient(problem, a) if np.any(a) else problem.f0
+        self.u = np.clip(a * self.scale, self.lo, self.hi)
+        self.gradient = gradient / self.scale
+        self.coupling = Coupling(problem, coupled, self.scale, self.diagonal, self.u, self.gradient, start is not None)
+        self.diagonal += self.coupling.diagonal()
+        self.gradient += self.coupling.slopes()
+        # One block that holds all there is needs no row twice. Where rows are kept the gradient of all variables costs
+        # little, and smaller blocks compute fewer rows.
+        self.entries = Entries(problem.gram, options.precision, keep=problem.n > options.block_size)
+        self.dtype = self.entries.dtype
+        size = min(options.block_size, self.entries.largest_block())
+        self.size = min(size // 2 if self.entries.rows_kept else size, problem.n)
+        self.buffer = np.empty(0, dtype=self.dtype)
+        self.only: _Block | None = None
+        self.points = np.unique(problem.index)
+        self.place = np.zeros(problem.gram.n, dtype=np.intp)
+        self.place[self.points] = np.arange(self.points.size)
+        # What changes on the way.
+        self.generator = np.random.default_rng(options.seed)
+        self.share = _ACTIVE_SHARE
+        self.iterations = 0
+        self.objective = self.own_objective()
+        self.stopped = False
+        self.all_active = False
+
+    # -- level 0: all variables ----------------------------------------------------------------------------------
+
+    def outermost(self) -> Outcome:
+        """Solve active sets until the goal is met."""
+        fresh, asked = not np.any(self.u), 0.0
+        least, waited = np.inf, 0
+        while True:
+            low, high, violation = thresholds(self.gradient, self.u, self.lo, self.hi, self.group, self.n_groups)
+            waited = 0 if violation < _FELL * least else waited + 1
+            least = min(least, violation)
+            self.objective = self.own_objective()
+            check_objective(self.objective)
+            if self.tell(violation, complete=True):
+                return self.outcome(Status.STOPPED)
+            if self.coupling.due(violation, self.options.tol):
+                self.gradient += self.coupling.renew()
+                least = np.inf
+                continue
+            if violation <= self.options.tol:
+                return self.outcome(Status.CONVERGED)
+            if 0 <= self.options.max_iter <= self.iterations:
+                return self.outcome(Status.MAX_ITER)
+            if waited == _PATIENCE:
+                return self.outcome(Status.STALLED)  # rounding may be in the way: `run` will look
+            # Where the variables outside did not object to the last solution, the next may go further at once.
+            held = violation <= _HELD * asked
+            self.share = max(_ACTIVE_SHARE * self.share, _SHARE_LEAST) if held else _ACTIVE_SHARE
+            middle = 0.5 * (low + high)
+            active = self.random_start() if fresh else self.choose_active(middle)
+            if active.size <= self.size and active.size == self.problem.n:
+                self.share = _SHARE_LEAST  # nothing is outside that could object
+            random, fresh = fresh, False  # a random part may hold no pair that can move
+            before = self.u[active]
+            steps = self.iterations
+            asked = self.goal(violation, middle)
+            self.solve_active(active, asked)
+            self.spread(active, before)
+            if self.stopped:
+                return self.outcome(Status.STOPPED)
+            if self.iterations == steps and not random:
+                # float32 slopes see nothing to do: whoever watches will look at it in exact arithmetic.
+                return self.outcome(Status.CONVERGED)
+
+    def goal(self, violation: float, middle: NDArray[np.float64]) -> float:
+        """The violation to which an active set is solved."""
+        share = self.share * violation
+        if self.options.gap_tol is None:
+            return max(share, _TOL_SHARE * self.options.tol)
+        gap = gap_terms(self.gradient, self.u, self.lo, self.hi, self.ridge, self.group, middle)
+        relative = gap / max(abs(self.objective), abs(gap - self.objective), 1e-300)
+        if not np.isfinite(relative) or relative <= 0.0:
+            return share
+        return max(share, _GOAL_SHARE * violation * min(1.0, self.options.gap_tol / relative))
+
+    def random_start(self) -> NDArray[np.intp]:
+        """A random part of the variables, both signs of the gradient represented."""
+        n = self.problem.n
+        size = max(min(_FIRST_LEAST, n // 4), n // _FIRST_SHARE)
+        if size >= n:
+            return np.arange(n)
+        parts = []
+        for side in (self.gradient < 0.0, self.gradient >= 0.0):
+            members = np.flatnonzero(side)
+            wanted = max(64, int(size * max(members.size / n, _SIDE_LEAST)))
+            parts.append(self.generator.permutation(members)[:wanted])
+        return np.sort(np.concatenate(parts))
+
+    def choose_active(self, middle: NDArray[np.float64]) -> NDArray[np.intp]:
+        """Free variables, violators and those nearest to violating."""
+        n = self.problem.n
+        slope = self.gradient - middle[self.group + 1]
+        may_grow, may_shrink = self.u < self.hi, self.u > self.lo
+        score = np.maximum(np.where(may_grow, -slope, -np.inf), np.where(may_shrink, slope, -np.inf))
+        score[may_grow & may_shrink] = np.inf
+        violating = int(np.count_nonzero(score > 0.0))
+        size = int(max(_GROW * violating, violating + min(_SLACK, n // 8)))
+        if size > _ALL * n or self.entries.rows_kept:
+            return np.arange(n)
+        return np.sort(np.argpartition(-score, size - 1)[:size])
+
+    def spread(self, active: NDArray[np.intp], before: NDArray[np.float64]) -> None:
+        """Bring the gradient of the variables outside the active set up to date."""
+        if active.size == self.problem.n:
+            return
+        delta = self.u[active] - before
+        moved = np.flatnonzero(delta)
+        index = self.problem.index
+        outside = np.ones(self.problem.n, dtype=bool)
+        outside[active] = False
+        rest = np.flatnonzero(outside)
+        # Columns are packed for the occasion: for few rows all points, packed once for all, are less work.
+        if moved.size * active.size < _PACKING * rest.size:
+            points, place = self.points, self.place
+        else:
+            wanted = np.zeros(self.problem.gram.n, dtype=bool)
+            wanted[index[rest]] = True
+            points, place = np.flatnonzero(wanted), np.cumsum(wanted) - 1
+        sums = np.zeros(points.size)
+        self.entries.accumulate(sums, index[active[moved]], self.sign[active[moved]] * delta[moved], points)
+        self.gradient[rest] += self.sign[rest] * sums[place[index[rest]]]
+        self.gradient[rest] += self.coupling.change(active[moved], delta[moved], rest)
+
+    # -- level 1: blocks of the active set -----------------------------------------------------------------------
+
+    def solve_active(self, active: NDArray[np.intp], tol: float) -> None:
+        """Lower the violation within the active set to `tol`, block after block."""
+        self.all_active = active.size == self.problem.n
+        local = _Local(self.gradient[active], self.u[active], self.lo[active], self.hi[active], self.group[active])
+        points, sign, ridge = self.problem.index[active], self.sign[active], self.ridge[active]
+        whole = self.one_block(active, local) if active.size <= self.size else None
+        mask = np.zeros(active.size, dtype=np.uint8)
+        kept = np.empty(0, dtype=np.int64)
+        while True:
+            low, high, violation = thresholds(*local.arrays, self.n_groups)
+            if violation <= tol or 0 <= self.options.max_iter <= self.iterations:
+                break
+            middle = 0.5 * (low + high)
+            if whole is not None:
+                block, goal = whole, tol
+            else:
+                chosen = np.empty(self.size, dtype=np.int64)
+                chosen = chosen[: select(*local.arrays, middle, kept, self.size, chosen, mask)]
+                kept = chosen[-(self.size // 2) :]
+                block = self.make_block(active, chosen, local)
+                goal = max(_BLOCK_SHARE * violation, 0.5 * tol)
+            which, delta = self.improve(block, local, middle, goal)
+            moved = block.places[which]
+            before = local.gradient[moved]
+            penalty = self.coupling.move(active[moved], delta, active)
+            if whole is not None:
+                # The block holds everything that the move does to the active set.
+                sums = np.zeros(block.places.size)
+                add_rows(block.matrix, which, delta, None, sums)
+                local.gradient[block.places[~block.filling]] += sums[~block.filling]
+            else:
+                sums = np.zeros(active.size)
+                self.entries.accumulate(sums, points[moved], sign[moved] * delta, points, keep=self.all_active)
+                local.gradient[:] += sign * sums + penalty
+                local.gradient[moved] += ridge[moved] * delta
+            self.objective += 0.5 * float(delta @ (before + local.gradient[moved]))
+            self.u[active[moved]] = local.u[moved]
+            if moved.size == 0 or self.tell(violation, complete=False):
+                break
+        self.gradient[active] = local.gradient
+
+    def one_block(self, active: NDArray[np.intp], local: _Local) -> _Block:
+        """The whole active set as a block; that of all variables is kept from one time to the next."""
+        if active.size == self.problem.n and self.only is not None:
+            return self.only
+        block = self.make_block(active, np.arange(active.size), local)
+        self.only = block if active.size == self.problem.n else None
+        return block
+
+    def make_block(self, active: NDArray[np.intp], chosen: NDArray[np.intp], local: _Local) -> _Block:
+        """Arrange variables of the active set and compute H over them (into the same memory as the last)."""
+        places, filling, segments = _arrange(chosen, local.group, self.n_groups)
+        self.only = None
+        return _Block(places, filling, segments, self.matrix(active[places]))
+
+    def improve(
+        self, block: _Block, local: _Local, middle: NDArray[np.float64], goal: float
+    ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """Take pair steps on one block; returns the places in it that moved and how far."""
+        places = block.places
+        u, lo, hi = local.u[places], local.lo[places].copy(), local.hi[places].copy()
+        lo[block.filling] = hi[block.filling] = u[block.filling]
+        slope = (local.gradient - middle[local.group + 1])[places].astype(self.dtype)
+        before = u.copy()
+        most = _STEPS_EACH * places.size
+        if self.options.max_iter >= 0:
+            most = min(most, self.options.max_iter - self.iterations)
+        self.iterations += pairs.steps(block.matrix, slope, u, lo, hi, block.segments, goal, most)
+        moved = np.flatnonzero(u != before)
+        local.u[places[moved]] = u[moved]
+        return moved, u[moved] - before[moved]
+
+    def matrix(self, variables: NDArray[np.intp]) -> NDArray[Any]:
+        """H over a few variables."""
+        q = variables.size
+        if self.buffer.size < q * q:
+            self.buffer = aligned(q * q, self.dtype)
+        matrix = self.buffer[: q * q].reshape(q, q)
+        points = self.problem.index[variables]
+        # Rows are worth keeping where all variables are active; elsewhere they would be longer than needed.
+        self.entries.block(points, points, matrix, keep=self.all_active)
+        sign = self.sign[variables]
+        if np.any(sign != 1.0):
+            matrix *= sign.astype(self.dtype)
+            matrix *= sign.astype(self.dtype)[:, None]
+        self.coupling.add_to(matrix, variables)
+        np.fill_diagonal(matrix, self.diagonal[variables])
+        return matrix
+
+    # -- telling -------------------------------------------------------------------------------------------------
+
+    def tell(self, violation: float, *, complete: bool) -> bool:
+        """Report; the gradient and the violation only where they are those of all variables."""
+        self.stopped = self.callback(
+            Snapshot(
+                iteration=self.iterations,
+                a=self.u / self.scale,
+                gradient=(self.gradient - self.coupling.slopes()) * self.scale if complete else None,
+                objective=self.objective,
+                violation=violation if complete else float("nan"),
+                kernel_evaluations=self.entries.evaluations,
+            )
+        )
+        return self.stopped
+
+    def own_objective(self) -> float:
+        """``u'Hu/2 + f'u`` from the gradient, without what stands for coupled constraints."""
+        return 0.5 * float(self.u @ (self.gradient - self.coupling.slopes() + self.linear))
+
+    def outcome(self, status: Status) -> Outcome:
+        """The solution in the problem's own variables, on its constraints."""
+        u = self.coupling.feasible(self.u, self.lo, self.hi, self.group, self.n_groups)
+        return Outcome(np.clip(u / self.scale, self.problem.lo, self.problem.hi), self.iterations, status)
+
+
+@dataclass(frozen=True)
+class _Local:
+    """The active variables side by side."""
+
+    gradient: NDArray[np.float64]
+    u: NDArray[np.float64]
+    lo: NDArray[np.float64]
+    hi: NDArray[np.float64]
+    group: NDArray[np.int64]
+
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """As the compiled functions take them."""
+        return self.gradient, self.u, self.lo, self.hi, self.group
+
+
+@dataclass(frozen=True)
+class _Block:
+    """A working set in the order of `_block_pairs`: groups on whole strides of vectors."""
+
+    places: NDArray[np.intp]
+    filling: NDArray[np.bool_]
+    segments: NDArray[np.int64]
+    matrix: NDArray[Any]
+
+
+def _arrange(
+    chosen: NDArray[np.intp], group: NDArray[np.int64], n_groups: int
+) -> tuple[NDArray[np.intp], NDArray[np.bool_], NDArray[np.int64]]:
+    """Sort the chosen by group, then by number (memory likes it); fill each group up to whole strides with its last."""
+    parts, segments = [], [0]
+    for g in range(-1, n_groups):
+        members = np.sort(chosen[group[chosen] == g])
+        parts.append(members)
+        segments.append(segments[-1] + -(-members.size // STRIDE) * STRIDE)
+    places, filling = np.zeros(segments[-1], dtype=np.intp), np.ones(segments[-1], dtype=bool)
+    for members, begin, end in zip(parts, segments[:-1], segments[1:], strict=True):
+        if members.size:
+            places[begin:end] = members[-1]
+            places[begin : begin + members.size] = members
+            filling[begin : begin + members.size] = False
+    return places, filling, np.array(segments)
+
+
+def _separate(problem: DualQP) -> tuple[Groups, NDArray[np.intp]]:
+    """As many leading constraints as fall apart into groups, and the columns of those that remain coupled with them."""
+    for count in range(problem.k, -1, -1):
+        groups = problem.groups if count == problem.k else split(problem.F[:, :count], problem.e[:count])
+        if groups is not None:
+            return groups, np.arange(count, problem.k)
+    raise AssertionError("no constraints are always separate")
+
+
+def _orient(scale: NDArray[np.float64], sign: NDArray[np.float64], group: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Scales ``u = scale a`` that make each group a plain sum, a group's sign chosen such that most have u = sign a."""
+    oriented = np.where(group < 0, sign, scale)
+    for g in np.unique(group[group >= 0]):
+        members = group == g
+        if np.sum(np.sign(scale[members]) * sign[members]) < 0.0:
+            oriented[members] *= -1.0
+    return oriented
