@@ -21,11 +21,14 @@ from dualgap.kernels.contraction import contract
 from dualgap.kernels.functions import NAMES, Kernel
 from dualgap.kernels.gram import make_gram
 from dualgap.kernels.points import prepare
+from dualgap.kernels.threads import share, thread_count
 from dualgap.result import Result, Status
-from dualgap.run import choose, solve
+from dualgap.run import FEW, choose, solve
 from dualgap.solvers import SOLVERS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from dualgap.kernels.gram import Gram
@@ -51,6 +54,8 @@ SHARED_CONSTRAINTS: dict[str, Any] = {
 }
 
 
+# Points of a task up to which tasks run side by side: two blocks of the block solver, whose steps are one thread's.
+_SIDE_BY_SIDE = 4096
 # What has a parameter of its own on the estimators (or is theirs to decide) and is no solver option.
 _NOT_OPTIONS = ("tol", "first_tol", "gap_tol", "max_iter", "time_limit", "callback", "start", "warn")
 
@@ -230,6 +235,28 @@ class KernelSVM(BaseEstimator):  # type: ignore[misc]
             **options,
         )
         return result, recover(problem, result.a, result.eta)
+
+    def _solve_tasks(
+        self, task: Callable[[int, Gram], tuple[Result, Model]], count: int, gram: Gram, largest: int
+    ) -> list[tuple[Result, Model]]:
+        """Solve independent tasks over one Gram matrix: side by side where they are small, else one after another.
+
+        One after another they share the rows that are kept, and each uses all threads. A small task cannot keep two
+        threads busy, so that it gets one; callbacks and lines of progress are then not wanted to arrive mixed.
+        """
+        threads = thread_count(self.n_jobs)
+        watched = self.callback is not None or bool(self.verbose)
+        blocks = self.solver == "block" or (self.solver == "auto" and largest > FEW)
+        blocks = blocks and not callable(self.kernel)  # a user's function may not expect several threads
+        if count == 1 or threads == 1 or watched or largest > _SIDE_BY_SIDE or not blocks:
+            return [task(number, gram) for number in range(count)]
+        solved: list[Any] = [None] * count
+
+        def piece(number: int) -> None:
+            solved[number] = task(number, gram.separate())  # type: ignore[attr-defined]
+
+        share(piece, count, threads)
+        return solved
 
     def _phi(self, X: Any, n: int) -> NDArray[np.float64] | None:
         """Values of the semi-parametric functions at the samples."""

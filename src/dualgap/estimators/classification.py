@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dualgap.formulations import Model
+    from dualgap.kernels.gram import Gram
+    from dualgap.result import Result
 
 
 class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
@@ -54,14 +56,20 @@ class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
         check_consistent_length(X, y)
         codes, weight = self._check_classes(y, self._check_weights(sample_weight, len(y)))
         gram, phi = self._make_gram(X), self._phi(X, len(y))
-        outcomes = []
-        for first, second in self._pairs():
+        pairs = list(self._pairs())
+
+        def task(number: int, gram: Gram) -> tuple[Result, Model]:
+            first, second = pairs[number]
             members = np.flatnonzero((codes == first) | (codes == second))
             target = np.where(codes == (second if len(self.classes_) == 2 else first), 1.0, -1.0)
             task_weight = np.zeros(len(codes))
             task_weight[members] = weight[members]
-            result, model = self._solve_task(gram, target, task_weight, phi)
-            outcomes.append((result, self._scaled(model)))
+            return self._solve_task(gram, target, task_weight, phi)
+
+        sizes = np.bincount(codes, minlength=len(self.classes_))
+        largest = max(int(sizes[first] + sizes[second]) for first, second in pairs)
+        solved = self._solve_tasks(task, len(pairs), gram, largest)
+        outcomes = [(result, self._scaled(model)) for result, model in solved]
         self._assemble(X, codes, [model for _, model in outcomes])
         self.n_iter_ = np.array([result.iterations for result, _ in outcomes], dtype=np.int32)
         self._keep_results([result for result, _ in outcomes], X)
