@@ -1,4 +1,4 @@
-"""The command line: ``dualgap demo``, ``train``, ``predict``, ``info`` and ``solvers``.
+"""The command line: ``dualgap demo``, ``train``, ``predict``, ``info``, ``solvers`` and ``bench``.
 
 Only what ``--help`` needs is imported here; each command imports the rest when it runs.
 """
@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from dualgap import __version__
+from dualgap.cli.bench import bench
 from dualgap.cli.demo import demo
 from dualgap.cli.info import info
 from dualgap.cli.output import UNEXPECTED, USAGE, fail, sentence
@@ -115,6 +116,7 @@ app.command()(train)
 app.command()(predict)
 app.command()(info)
 app.command()(solvers)
+app.add_typer(bench, name="bench")
 
 
 def main() -> None:

@@ -1,0 +1,180 @@
+"""The comparison as tables for the terminal: problems, times at the peers' tolerance, times at a common gap."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from dualgap.bench.libraries import LIBRARIES
+from dualgap.bench.results import best_peer
+from dualgap.report.wording import at_most
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from dualgap.bench.results import Comparison, ProblemResult, Report, Runs
+
+NOTHING = "-"
+_BEST = "*"
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A geometric mean of ratios: over whom, for which input, and of how many problems."""
+
+    over: str
+    precision: str
+    value: float
+    count: int
+
+    def __str__(self) -> str:
+        problems = "problem" if self.count == 1 else "problems"
+        return f"{self.value:.2f} over {self.over}, {self.precision} input ({self.count} {problems})"
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    """The geometric mean of positive numbers."""
+    return math.exp(sum(math.log(value) for value in values) / len(values))
+
+
+def means(results: Iterable[ProblemResult], side: str) -> list[Mean]:
+    """Geometric means of the ratios: over the best peer of each precision and over scikit-learn.
+
+    Parameters
+    ----------
+    results : iterable of ProblemResult
+        The problems; those without a ratio do not count.
+    side : {"default", "tight"}
+        Which comparison.
+
+    Returns
+    -------
+    list of Mean
+        Without those that nothing counts for.
+    """
+    sides: list[list[Comparison]] = [getattr(result, side) for result in results]
+    groups: list[tuple[str, str, list[Comparison]]] = []
+    for precision in ("float64", "float32"):
+        best = [best_peer(comparisons, precision) for comparisons in sides]
+        groups.append(("the best peer", precision, [c for c in best if c is not None]))
+    named = [c for comparisons in sides for c in comparisons if c.peer.library == "scikit-learn"]
+    groups.append(("scikit-learn", "float64", named))
+    found = []
+    for over, precision, comparisons in groups:
+        ratios = [c.ratio for c in comparisons if c.ratio is not None]
+        if ratios:
+            found.append(Mean(over, precision, geometric_mean(ratios), len(ratios)))
+    return found
+
+
+class Footnotes:
+    """Sentences that a table refers to by number."""
+
+    def __init__(self) -> None:
+        self.sentences: list[str] = []
+
+    def mark(self, sentence: str) -> str:
+        """The mark of a sentence, the same for the same."""
+        if sentence not in self.sentences:
+            self.sentences.append(sentence)
+        return f"[{self.sentences.index(sentence) + 1}]"
+
+    def lines(self) -> list[str]:
+        """All of them, numbered."""
+        return [f"[{number}] {sentence}" for number, sentence in enumerate(self.sentences, 1)]
+
+
+def problem_table(results: Iterable[ProblemResult]) -> Table:
+    """What was solved, and what dualgap needed at least and at most."""
+    table = _table(
+        "problem",
+        "machine",
+        right=("n", "d", "vectors", "ns/value", "SGEMM", "floor s", "time/floor", "memory", "warm-up s"),
+    )
+    for result in results:
+        runs = result.headline()
+        seconds = None if runs is None else runs.seconds
+        over_floor = NOTHING if seconds is None or not result.floor else f"{seconds / result.floor:.2f}"
+        table.add_row(
+            result.name,
+            Text(result.title),
+            f"{result.n:,}",
+            f"{result.d}",
+            NOTHING if runs is None else f"{runs.support:,}",
+            _nanoseconds(result.entry_nanoseconds),
+            _nanoseconds(result.product_nanoseconds),
+            _seconds(result.floor),
+            over_floor,
+            _megabytes(result.memory.get("float64")),
+            _seconds(result.warm_up.get("dualgap float64")),
+        )
+    return table
+
+
+def comparison_table(results: Iterable[ProblemResult], side: str, notes: Footnotes) -> Table:
+    """Times of peers and of dualgap, a line a peer; `side` is "default" or "tight"."""
+    table = _table("problem", "input", "peer", right=("tol", "its gap", "peer s", "our gap", "dualgap s", "ratio"))
+    for result in results:
+        comparisons: list[Comparison] = getattr(result, side)
+        best = [best_peer(comparisons, precision) for precision in ("float64", "float32")]
+        shown = result.name + (f" {notes.mark(result.remark)}" if result.remark else "")
+        for comparison in comparisons:
+            table.add_row(Text(shown), *_cells(comparison, any(comparison is one for one in best), notes))
+            shown = ""
+    return table
+
+
+def _cells(comparison: Comparison, best: bool, notes: Footnotes) -> list[Text]:
+    peer, ours, ratio = comparison.peer, comparison.ours, comparison.ratio
+    name = peer.library + (_BEST if best else "")
+    cells = [peer.precision, name, *_measured(peer, notes)]
+    gap, seconds = _measured(ours, notes)[1:] if ours.times or ours.reason else (NOTHING, NOTHING)
+    style = "" if ratio is None else "green" if ratio >= 1.0 else "yellow"
+    shown = NOTHING if ratio is None else f"{ratio:.2f}"
+    return [*(Text(cell) for cell in [*cells, gap, seconds]), Text(shown, style=style)]
+
+
+def _measured(runs: Runs, notes: Footnotes) -> tuple[str, str, str]:
+    """Tolerance, gap and time, or where the reason is for which there are none."""
+    if runs.reason:
+        return NOTHING, NOTHING, "none " + notes.mark(f"{runs.library}: {runs.reason}")
+    tol = runs.goal.get("tol")
+    gap = NOTHING if runs.gap is None else at_most(runs.gap)
+    return NOTHING if tol is None else f"{tol:.1e}", gap, _seconds(runs.seconds)
+
+
+def thread_line(report: Report) -> str:
+    """Who uses how many threads."""
+    threads = report.settings["threads"]
+    openmp = report.machine.get("libsvm_openmp")
+    libsvm = {None: "", True: f", libsvm {threads} (OpenMP)", False: ", libsvm 1 (compiled without OpenMP)"}[openmp]
+    intelex = f", intelex {threads}" if report.versions.get(LIBRARIES["intelex"].distribution) else ""
+    return f"dualgap {threads}{intelex}{libsvm}, scikit-learn 1 (it has no more)"
+
+
+def _table(*left: str, right: Sequence[str]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for heading in left:
+        table.add_column(heading, no_wrap=True)
+    for heading in right:
+        table.add_column(heading, justify="right", no_wrap=True)
+    return table
+
+
+def _nanoseconds(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.2f}"
+
+
+def _seconds(value: float | None) -> str:
+    """Three digits: medians of a few runs are not better than that."""
+    if value is None:
+        return NOTHING
+    return f"{value:.0f}" if value >= 100 else f"{value:#.3g}"
+
+
+def _megabytes(value: int | None) -> str:
+    return NOTHING if value is None else f"{value / 1e6:,.0f} MB"

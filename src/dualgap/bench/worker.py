@@ -1,0 +1,249 @@
+"""One process a library: fits that can be ended, thread pools that do not meet, and memory that can be told apart."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dualgap.bench.libraries import LIBRARIES, OURS, Solution
+from dualgap.bench.problems import subset
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+    from dualgap.bench.libraries import Fit, Goal
+    from dualgap.bench.problems import Machine
+
+# Samples of the warm-up: enough to start threads and to take the paths of larger problems, and over in a second.
+_WARM_ROWS = 2000
+# Megabytes of kernel cache of the second warm-up: too few for those samples, so that rows are also replaced.
+_WARM_CACHE = 4.0
+_WARM_TOL = 1e-2
+# Seconds for starting, reading and warming up, which no limit on a fit includes: compiling takes a minute at most.
+_START_LIMIT = 600.0
+# Seconds a process gets to end by itself before it is killed.
+_LAST_CALL = 2.0
+_VARIABLE = "OMP_NUM_THREADS"
+
+
+class WorkerError(RuntimeError):
+    """The library raised an error, or its process died; the message says which."""
+
+
+class OverLimitError(RuntimeError):
+    """The fit did not end within its limit and was ended."""
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """Who solves what: all that a worker has to know.
+
+    Attributes
+    ----------
+    library, precision : str
+        Key of `LIBRARIES`, and the dtype of the samples.
+    machine : Machine
+        Formulation and parameters.
+    folder : Path
+        Holds ``X.<precision>.npy`` and, where there are labels, ``y.npy``.
+    cache_size : float
+        Megabytes for kernel values.
+    threads : int
+        Threads that OpenMP may use.
+    """
+
+    library: str
+    precision: str
+    machine: Machine
+    folder: Path
+    cache_size: float
+    threads: int
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A solution, how long it took, and the bytes that the process grew by beyond its data."""
+
+    solution: Solution
+    seconds: float
+    grown: int | None = None
+
+
+def write_samples(folder: Path, X: Any, y: Any, precisions: tuple[str, ...]) -> None:
+    """Put the samples where workers read them: through a pipe they would be held twice, which spoils peak memory."""
+    for precision in precisions:
+        np.save(folder / f"X.{precision}.npy", np.ascontiguousarray(X, dtype=precision))
+    if y is not None:
+        np.save(folder / "y.npy", y)
+
+
+class Worker:
+    """The process of one library, started, warmed up and ready to fit.
+
+    Parameters
+    ----------
+    assignment : Assignment
+        What it is for.
+
+    Attributes
+    ----------
+    warm_up : float
+        Seconds that compiling or loading code and a first small fit took.
+    """
+
+    def __init__(self, assignment: Assignment) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs, assignment), daemon=True)
+        with _environment(_VARIABLE, str(assignment.threads)):
+            self._process.start()
+        theirs.close()
+        self.warm_up = float(self._receive(_START_LIMIT))
+
+    def fit(self, goal: Goal, limit: float) -> Answer:
+        """Fit once; a fit that takes longer than `limit` seconds is ended, and this worker with it."""
+        self._connection.send(goal)
+        answer = self._receive(limit)
+        assert isinstance(answer, Answer)
+        return answer
+
+    def close(self) -> None:
+        """End the process, at once where it is busy."""
+        with suppress(OSError):
+            self._connection.send(None)
+        self._process.join(_LAST_CALL if self._process.is_alive() else 0.0)
+        self._kill()
+
+    def _receive(self, limit: float) -> Any:
+        try:
+            if not self._connection.poll(limit):
+                self._kill()
+                raise OverLimitError(f"over the limit of {limit:g} s")
+            kind, content = self._connection.recv()
+        except (EOFError, OSError):
+            self._process.join(_LAST_CALL)
+            raise WorkerError(f"its process died (exit status {self._process.exitcode})") from None
+        except BaseException:  # Ctrl-C above all: nothing may go on computing
+            self._kill()
+            raise
+        if kind == "error":
+            raise WorkerError(content)
+        return content
+
+    def _kill(self) -> None:
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()
+
+
+@contextmanager
+def _environment(name: str, value: str) -> Iterator[None]:
+    """A variable for processes started inside: OpenMP reads it once, when it is loaded."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
+
+
+def _serve(connection: Connection, assignment: Assignment) -> None:
+    """What the process does: prepare, warm up, then fit once for each goal until there are none."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends this process
+    warnings.simplefilter("ignore")  # whether a solution is good is the judge's to say
+    try:
+        library, precision = LIBRARIES[assignment.library], assignment.precision
+        X = np.load(assignment.folder / f"X.{precision}.npy")
+        labels = assignment.folder / "y.npy"
+        y = np.load(labels) if labels.exists() else None
+        began = time.perf_counter()
+        _warm_up(X, y, assignment)
+        took = time.perf_counter() - began
+        ready = library.prepare(X, y, assignment.machine, assignment.cache_size)
+    except Exception as error:
+        connection.send(("error", _sentence(error)))
+        return
+    connection.send(("ready", took))
+    with suppress(EOFError):  # the parent is gone
+        while (goal := connection.recv()) is not None:
+            try:
+                connection.send(("answer", _fit(ready(goal))))
+            except Exception as error:
+                connection.send(("error", _sentence(error)))
+
+
+def _fit(fit: Fit) -> Answer:
+    before = forget_peak()
+    began = time.perf_counter()
+    model = fit.run()
+    took = time.perf_counter() - began
+    after = peak_bytes()
+    grown = None if before is None or after is None else after - before
+    return Answer(fit.read(model), took, grown)
+
+
+def _warm_up(X: Any, y: Any, assignment: Assignment) -> None:
+    """Small fits of the same kind: what they compile, load or start is not timed later."""
+    X, y = subset(X, y, _WARM_ROWS)
+    machine = assignment.machine
+    if machine.row == "svdd":
+        machine = replace(machine, C=1.0 / (machine.nu * X.shape[0]))
+    goals: list[Goal] = [{"tol": _WARM_TOL}]
+    if assignment.library == OURS:
+        goals = [{"gap_tol": _WARM_TOL}]
+    for cache_size in (assignment.cache_size, _WARM_CACHE):
+        ready = LIBRARIES[assignment.library].prepare(X, y, machine, cache_size)
+        for goal in goals:
+            ready(goal).run()
+
+
+def forget_peak() -> int | None:
+    """Start to measure peak memory anew: the bytes held now, None where the system does not tell.
+
+    Without this, loading and compiling code (which needs more for a moment) would hide what a small fit takes.
+    """
+    try:
+        Path("/proc/self/clear_refs").write_text("5")  # "reset the peak", see proc(5)
+        return _status("VmRSS")
+    except OSError:
+        return peak_bytes()
+
+
+def peak_bytes() -> int | None:
+    """The most memory held since `forget_peak`, None where the system does not tell."""
+    found = _status("VmHWM")
+    if found is not None or sys.platform == "win32":
+        return found
+    import resource
+
+    # Bytes on macOS, kilobytes elsewhere. Linux has the file: its ru_maxrss begins with the peak of the parent.
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def _status(name: str) -> int | None:
+    """A line of Linux's account of this process, in bytes."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return None
+    lines = [line.split() for line in status.read_text().splitlines() if line.startswith(f"{name}:")]
+    return int(lines[0][1]) * 1024 if lines else None
+
+
+def _sentence(error: Exception) -> str:
+    """An error in one line of a length that a table can bear."""
+    line = " ".join(str(error).split())
+    return f"{type(error).__name__}: {line[:160]}" if line else type(error).__name__
