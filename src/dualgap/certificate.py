@@ -79,7 +79,7 @@ def certify(
 def exact_gradient(problem: DualQP, a: NDArray[np.float64]) -> NDArray[np.float64]:
     """``H a + f0`` in float64, from the data and not from anything a solver kept."""
     coefficients = problem.on_points(a)
-    points = np.unique(problem.index)
+    points = problem.points
     if points.size == problem.gram.n:
         product = problem.gram.exact(coefficients)[problem.index]
     else:

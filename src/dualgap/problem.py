@@ -121,6 +121,11 @@ class DualQP:
         return np.bincount(self.index, weights=self.sign * a, minlength=self.gram.n).astype(np.float64, copy=False)
 
     @cached_property
+    def points(self) -> NDArray[np.intp]:
+        """The points that have variables, in order."""
+        return self.index if np.all(np.diff(self.index) > 0) else np.unique(self.index)
+
+    @cached_property
     def groups(self) -> Groups | None:
         """The equality constraints as independent groups, or None where they are coupled."""
         return split(self.F, self.e)

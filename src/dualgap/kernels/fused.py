@@ -416,6 +416,26 @@ def pack_dense(X, points, centre, scale, half, width, first, last, packed, packe
 
 
 @nb.njit(cache=True, nogil=True)
+def own_products(X, centre, scale, first, last, columns, rows, tile, nothing, products):  # type: ignore[no-untyped-def]
+    """Products x'x of the points of column tiles `first` to `last`, added up as the tiles do it.
+
+    `columns`, `rows` and `tile` are scratch for a tile, a group of rows and their products, `nothing` for their norms.
+    """
+    features = X.shape[1]
+    width = tile.size // TILE_ROWS
+    for t in range(first, last):
+        present = min(width, X.shape[0] - t * width)
+        points = np.arange(t * width, t * width + present)
+        pack_dense(X, points, centre, scale, products, width, 0, 1, columns, nothing)
+        for begin in range(0, present, TILE_ROWS):
+            some = points[begin : begin + TILE_ROWS]
+            pack_dense(X, some, centre, scale, products, TILE_ROWS, 0, 1, rows, nothing)
+            _measure(DOT, rows, 0, columns, 0, features, tile)
+            for r in range(some.size):
+                products[some[r]] = tile[r * width + begin + r]
+
+
+@nb.njit(cache=True, nogil=True)
 def pack_sparse(data, indices, indptr, points, features, scale, half, width, first, last, packed, packed_half):  # type: ignore[no-untyped-def]
     """Pack rows of a CSR matrix as `pack_dense` does."""
     packed[first * features * width : last * features * width] = 0

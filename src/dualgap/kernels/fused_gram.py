@@ -100,10 +100,25 @@ class _Source:
         centred = kernel.name == "rbf" and not sparse and not self.csr
         self.centre = X.mean(axis=0, dtype=np.float64) if centred else np.zeros(self.features)
         if kernel.name == "rbf":
-            share(self._halve_own_products, -(-self.n // _OWN), threads)
+            # As the tiles add up x'x, so that the distance of a point from itself is exactly 0.
+            if sparse or self.csr:
+                share(self._own_products, -(-self.n // _OWN), threads)
+            else:
+                tiles = -(-self.n // self.width)
+                step = -(-tiles // (_PIECES_EACH * threads))
+                share(
+                    lambda i: self._dense_own_products(i * step, min(tiles, (i + 1) * step)), -(-tiles // step), threads
+                )
+            self.half *= 0.5
 
-    def _halve_own_products(self, part: int) -> None:
-        """``|x|^2 / 2`` as the tiles add up x'x, so that the distance of a point from itself is exactly 0."""
+    def _dense_own_products(self, first: int, last: int) -> None:
+        columns = aligned(self.width * self.features, self.dtype)
+        rows = aligned(TILE_ROWS * self.features, self.dtype)
+        nothing = np.empty(self.width, dtype=self.dtype)
+        scale = self.formula.scale
+        fused.own_products(self.X, self.centre, scale, first, last, columns, rows, self.tile(), nothing, self.half)
+
+    def _own_products(self, part: int) -> None:
         points = np.arange(part * _OWN, min(self.n, (part + 1) * _OWN))
         source, local = self, points
         if self.wide:
@@ -115,7 +130,7 @@ class _Source:
             (fused.DOT, fused.POWER, 1, source.features), self.dtype.type(0.0), source.rows(local),
             _pack(source, local, tiles), 0, tiles, self.tile(), False, *out.shape, out.reshape(-1), 0,
         )  # fmt: skip
-        self.half[points] = 0.5 * np.diag(out)
+        self.half[points] = np.diag(out)
 
     @property
     def shape(self) -> tuple[int, int, int, int]:

@@ -157,7 +157,7 @@ class _Run:
         self.size = min(size // 2 if self.entries.rows_kept else size, problem.n)
         self.buffer = np.empty(0, dtype=self.dtype)
         self.only: _Block | None = None
-        self.points = np.unique(problem.index)
+        self.points = problem.points
         self.place = np.zeros(problem.gram.n, dtype=np.intp)
         self.place[self.points] = np.arange(self.points.size)
         # What changes on the way.
