@@ -87,9 +87,9 @@ class Library:
 
     def absence(self, row: str) -> str:
         """Why it cannot take part, or nothing."""
-        if importlib.util.find_spec(self.module) is None:
-            return _INSTALL
-        return "" if row in self.rows else f"has no {row}"
+        if row not in self.rows:
+            return f"has no {row}"
+        return _INSTALL if importlib.util.find_spec(self.module) is None else ""
 
     def version(self) -> str | None:
         """The version that is installed, None where it is not."""
