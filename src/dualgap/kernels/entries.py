@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 # Bytes for the rows of a Gram matrix that is not ours and says nothing of a budget: the default of cache_size.
 _FOREIGN_BUDGET = 200_000_000
+# Multiplications an entry of a Gram matrix takes that does not say: a guess.
+_ENTRY_COST = 100.0
 # A block below this size would hardly be better than a pair.
 _LEAST_BLOCK = 128
 # Rows gathered by a thread at a time.
@@ -60,6 +62,11 @@ class Entries:
     def evaluations(self) -> int:
         """Kernel values computed since this was made."""
         return int(self._made_by.evaluations - self._before)
+
+    @property
+    def entry_cost(self) -> float:
+        """Multiplications an entry takes, roughly."""
+        return float(getattr(self._made_by, "entry_cost", _ENTRY_COST))
 
     @property
     def rows_kept(self) -> bool:

@@ -57,6 +57,8 @@ _GOAL_SHARE, _TOL_SHARE = 0.7, 0.9
 # The first active set is random: an eighth of the variables, at least 2048 or a quarter of them, each side at least a
 # tenth of it.
 _FIRST_SHARE, _FIRST_LEAST, _SIDE_LEAST = 8, 2048, 0.1
+# Multiplications for the matrix of all variables that cost no more than another active set: a millisecond or two.
+_AT_ONCE = 3e7
 # Later ones hold the violators and free variables, 30 % more, at least 2048 or an eighth of all more; above 70 % it is
 # better to take all.
 _GROW, _SLACK, _ALL = 1.3, 2048, 0.7
@@ -226,7 +228,7 @@ class _Run:
         """A random part of the variables, both signs of the gradient represented."""
         n = self.problem.n
         size = max(min(_FIRST_LEAST, n // 4), n // _FIRST_SHARE)
-        if size >= n:
+        if size >= n or (n <= self.size and n**2 * self.entries.entry_cost <= _AT_ONCE):
             return np.arange(n)
         parts = []
         for side in (self.gradient < 0.0, self.gradient >= 0.0):
@@ -244,7 +246,7 @@ class _Run:
         score[may_grow & may_shrink] = np.inf
         violating = int(np.count_nonzero(score > 0.0))
         size = int(max(_GROW * violating, violating + min(_SLACK, n // 8)))
-        if size > _ALL * n or self.entries.rows_kept:
+        if size > _ALL * n or self.entries.rows_kept or self.only is not None:
             return np.arange(n)
         return np.sort(np.argpartition(-score, size - 1)[:size])
 
