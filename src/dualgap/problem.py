@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -92,10 +92,7 @@ class DualQP:
             raise ValueError(f"columns must name {self.e.shape[0]} multipliers; got {self.columns!r}.")
         if self.index.min() < 0 or self.index.max() >= self.gram.n:
             raise ValueError(f"index must lie in [0, {self.gram.n}), the points of the Gram matrix.")
-        if not np.all(np.isfinite(self.gram.diag())):
-            raise ValueError(
-                "The kernel matrix has values that are not finite; scale the features or reduce gamma or degree."
-            )
+        check_kernel_values(self.gram.diag())
         if not np.all(np.abs(self.sign) == 1.0):
             raise ValueError("sign must be +1 or -1 for every variable.")
         if not np.all(self.ridge >= 0.0) or not np.all(np.isfinite(self.ridge)):
@@ -129,6 +126,20 @@ class DualQP:
     def groups(self) -> Groups | None:
         """The equality constraints as independent groups, or None where they are coupled."""
         return split(self.F, self.e)
+
+
+def check_kernel_values(values: NDArray[Any]) -> None:
+    """Raise where values of the kernel have overflowed.
+
+    Raises
+    ------
+    ValueError
+        With what to do about it.
+    """
+    if not np.all(np.isfinite(values)):
+        raise ValueError(
+            "The kernel matrix has values that are not finite; scale the features or reduce gamma or degree."
+        )
 
 
 def check_objective(value: float) -> None:

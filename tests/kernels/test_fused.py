@@ -17,8 +17,9 @@ from numba.extending import intrinsic
 from dualgap.kernels import fused, fused_gram
 from dualgap.kernels.contraction import contract
 from dualgap.kernels.functions import Kernel, tile
-from dualgap.kernels.fused_gram import FusedGram, fusable
+from dualgap.kernels.fused_gram import FusedGram
 from dualgap.kernels.points import prepare
+from dualgap.kernels.tile_source import fusable
 from dualgap.kernels.vectors import DOUBLE, SINGLE, exp2, pointer, vector_of
 
 needs_tiles = pytest.mark.skipif(not fused.AVAILABLE, reason="this CPU has neither AVX-512 nor AVX2 with FMA")

@@ -6,19 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualgap.kernels.gram import SINGLE_MOST, FullGram, KernelGram
+from dualgap.kernels.gram import FOREIGN_BUDGET, SINGLE_MOST, FullGram, KernelGram, entry_cost
 from dualgap.kernels.row_cache import RowCache, gather
-from dualgap.kernels.threads import share, thread_count
+from dualgap.kernels.threads import share_parts, thread_count
+from dualgap.problem import check_kernel_values
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dualgap.kernels.gram import Gram
 
-# Bytes for the rows of a Gram matrix that is not ours and says nothing of a budget: the default of cache_size.
-_FOREIGN_BUDGET = 200_000_000
-# Multiplications an entry of a Gram matrix takes that does not say: a guess.
-_ENTRY_COST = 100.0
 # A block below this size would hardly be better than a pair.
 _LEAST_BLOCK = 128
 # Rows gathered by a thread at a time.
@@ -54,7 +51,7 @@ class Entries:
         self._sums_by: Any = kernel_gram if linear else self._made_by
         self._n = gram.n
         self.threads = thread_count(getattr(gram, "n_jobs", None)) if fused is None else fused.threads
-        self._budget = getattr(gram, "budget", _FOREIGN_BUDGET)
+        self._budget = getattr(gram, "budget", FOREIGN_BUDGET)
         self._before = self._made_by.evaluations
         self._cache = _row_cache(gram) if keep and precision == "single" else None
 
@@ -66,7 +63,7 @@ class Entries:
     @property
     def entry_cost(self) -> float:
         """Multiplications an entry takes, roughly."""
-        return float(getattr(self._made_by, "entry_cost", _ENTRY_COST))
+        return entry_cost(self._made_by)
 
     @property
     def rows_kept(self) -> bool:
@@ -91,13 +88,13 @@ class Entries:
             self._compute(rows[missing], columns, part)
             out[missing] = part
 
-        def piece(i: int) -> None:
-            some = present[i * _ROWS : (i + 1) * _ROWS]
+        def piece(begin: int, end: int) -> None:
+            some = present[begin:end]
             part = np.empty((some.size, len(columns)), dtype=out.dtype)
             gather(cache.values, slots[some], columns, part)
             out[some] = part
 
-        share(piece, -(-present.size // _ROWS), self.threads)
+        share_parts(piece, present.size, _ROWS, self.threads)
 
     def accumulate(
         self,
@@ -127,14 +124,14 @@ class Entries:
             gather(self._made_by.matrix, rows, columns, out)
         else:
             out[...] = self._made_by.block(rows, columns)
-        _check_finite(out)
+        check_kernel_values(out)
 
     def _compute_rows(self, points: NDArray[np.intp], out: NDArray[Any]) -> None:
         if self._tiles:
             self._made_by.block(points, None, out)
         else:
             out[...] = self._made_by.block(points, np.arange(self._made_by.n))
-            _check_finite(out)
+            check_kernel_values(out)
 
 
 def _row_cache(gram: Gram) -> RowCache | None:
@@ -143,13 +140,5 @@ def _row_cache(gram: Gram) -> RowCache | None:
         return gram.kept_rows
     if isinstance(gram, FullGram):
         return None if gram.source is None else gram.source.kept_rows
-    capacity = min(gram.n, _FOREIGN_BUDGET // (4 * gram.n))
+    capacity = min(gram.n, FOREIGN_BUDGET // (4 * gram.n))
     return RowCache(gram.n, capacity) if capacity else None
-
-
-def _check_finite(values: NDArray[Any]) -> None:
-    """Tiles are only used where nothing can overflow; what anybody else computes is looked at."""
-    if not np.all(np.isfinite(values)):
-        raise ValueError(
-            "The kernel matrix has values that are not finite; scale the features or reduce gamma or degree."
-        )

@@ -20,9 +20,8 @@ TANH       x'z  (sigmoid)                           sqrt(gamma)         tanh(x'z
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numba as nb
 import numpy as np
@@ -30,6 +29,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+from dualgap.kernels.packing import FEATURES, SPARSE_ROWS, pack_dense
 from dualgap.kernels.vectors import (
     AVX512,
     DOUBLE,
@@ -43,9 +43,6 @@ from dualgap.kernels.vectors import (
     pointer,
     vector_of,
 )
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # Whether the CPU has the registers this is written for; others take the path through BLAS (`kernels.contraction`).
 AVAILABLE = FMA
@@ -289,10 +286,6 @@ def _copy(typing, tile, tile_at, out, out_at):  # type: ignore[no-untyped-def]
 #   contract   ``out[c] += sum_r weights[r] K[r, c]``; weights padded with zeros to whole groups, `out` (float64, from
 #              column ``first * width`` on) to whole tiles
 
-# A block of features of a tile (256 bytes each) and the sums of the rows share a first-level cache of 48 KB: 32 KB and
-# 12 KB. More rows use each feature more often, more features mean fewer, longer runs (24 to 96 and 32 to 256 tried).
-FEATURES, SPARSE_ROWS = 128, 48
-
 
 @nb.njit(cache=True, nogil=True)
 def store_dense(shape, coef0, rows, columns, first, last, tile, upper, count, n, out, out_at):  # type: ignore[no-untyped-def]
@@ -392,29 +385,6 @@ def mirror(square, first, last):  # type: ignore[no-untyped-def]
                     square[i, j] = square[j, i]
 
 
-# -- packing ---------------------------------------------------------------------------------------------------------
-
-
-@nb.njit(cache=True, nogil=True)
-def pack_dense(X, points, centre, scale, half, width, first, last, packed, packed_half):  # type: ignore[no-untyped-def]
-    """Pack rows of a dense matrix, `width` together, feature by feature; missing ones are zero."""
-    features = X.shape[1]
-    for t in range(first, last):
-        present = min(width, points.size - t * width)
-        if present < width:
-            packed[t * features * width : (t + 1) * features * width] = 0
-        packed_half[t * width : (t + 1) * width] = 0
-        for lane in range(present):
-            packed_half[t * width + lane] = half[points[t * width + lane]]
-        # A few features of all lanes at a time: what is written stays in cache until its lines are full.
-        for begin in range(0, features, 32):
-            end = min(features, begin + 32)
-            for lane in range(present):
-                row = points[t * width + lane]
-                for k in range(begin, end):
-                    packed[(t * features + k) * width + lane] = (X[row, k] - centre[k]) * scale
-
-
 @nb.njit(cache=True, nogil=True)
 def own_products(X, centre, scale, first, last, columns, rows, tile, nothing, products):  # type: ignore[no-untyped-def]
     """Products x'x of the points of column tiles `first` to `last`, added up as the tiles do it.
@@ -433,129 +403,3 @@ def own_products(X, centre, scale, first, last, columns, rows, tile, nothing, pr
             _measure(DOT, rows, 0, columns, 0, features, tile)
             for r in range(some.size):
                 products[some[r]] = tile[r * width + begin + r]
-
-
-@nb.njit(cache=True, nogil=True)
-def pack_sparse(data, indices, indptr, points, features, scale, half, width, first, last, packed, packed_half):  # type: ignore[no-untyped-def]
-    """Pack rows of a CSR matrix as `pack_dense` does."""
-    packed[first * features * width : last * features * width] = 0
-    for t in range(first, last):
-        for lane in range(width):
-            j = t * width + lane
-            packed_half[j] = 0
-            if j < points.size:
-                packed_half[j] = half[points[j]]
-                for p in range(indptr[points[j]], indptr[points[j] + 1]):
-                    packed[(t * features + indices[p]) * width + lane] = data[p] * scale
-
-
-@nb.njit(cache=True, nogil=True)
-def sparse_rows(data, indices, indptr, points, features, scale, values, which, starts):  # type: ignore[no-untyped-def]
-    """Put the nonzeros of rows of a CSR matrix into the order in which `contract_sparse` uses them."""
-    blocks = (features + FEATURES - 1) // FEATURES
-    at = np.empty(SPARSE_ROWS, dtype=np.int64)
-    p = s = 0
-    for begin in range(0, points.size, SPARSE_ROWS):
-        for r in range(min(SPARSE_ROWS, points.size - begin)):
-            at[r] = indptr[points[begin + r]]
-        for block in range(blocks):
-            for r in range(SPARSE_ROWS):
-                starts[s] = p
-                s += 1
-                if begin + r >= points.size:
-                    continue
-                stop = indptr[points[begin + r] + 1]
-                while at[r] < stop and indices[at[r]] < (block + 1) * FEATURES:
-                    values[p] = data[at[r]] * scale
-                    which[p] = indices[at[r]]
-                    p += 1
-                    at[r] += 1
-    starts[s] = p
-
-
-@nb.njit(cache=True, nogil=True)
-def number_features(indices, indptr, points, number):  # type: ignore[no-untyped-def]
-    """Number the features that some rows of a CSR matrix have, in order, others -1; returns how many there are."""
-    number[:] = -1
-    for r in range(points.size):
-        for p in range(indptr[points[r]], indptr[points[r] + 1]):
-            number[indices[p]] = 0
-    count = 0
-    for k in range(number.size):
-        if number[k] == 0:
-            number[k] = count
-            count += 1
-    return count
-
-
-@nb.njit(cache=True, nogil=True)
-def renumbered(data, indices, indptr, points, number, new_data, new_indices, new_indptr):  # type: ignore[no-untyped-def]
-    """Rows of a CSR matrix with the numbered features alone, under their numbers, as a CSR matrix of their own."""
-    at = 0
-    for r in range(points.size):
-        new_indptr[r] = at
-        for p in range(indptr[points[r]], indptr[points[r] + 1]):
-            feature = number[indices[p]]
-            if feature >= 0:
-                new_data[at] = data[p]
-                new_indices[at] = feature
-                at += 1
-    new_indptr[points.size] = at
-
-
-@nb.njit(cache=True, nogil=True)
-def compressed_rows(X, points, scale, values, which, starts):  # type: ignore[no-untyped-def]
-    """As `sparse_rows`, from a dense matrix with many zeros."""
-    features = X.shape[1]
-    blocks = (features + FEATURES - 1) // FEATURES
-    p = s = 0
-    for begin in range(0, points.size, SPARSE_ROWS):
-        for block in range(blocks):
-            for r in range(begin, begin + SPARSE_ROWS):
-                starts[s] = p
-                s += 1
-                if r < points.size:
-                    row = points[r]
-                    for k in range(block * FEATURES, min(features, (block + 1) * FEATURES)):
-                        if X[row, k] != 0:
-                            values[p] = X[row, k] * scale
-                            which[p] = k
-                            p += 1
-    starts[s] = p
-
-
-@nb.njit(cache=True, nogil=True)
-def count_nonzeros(X, points):  # type: ignore[no-untyped-def]
-    """Nonzeros of some rows of a dense matrix."""
-    total = 0
-    for r in range(points.size):
-        for k in range(X.shape[1]):
-            total += X[points[r], k] != 0
-    return total
-
-
-def aligned(size: int, dtype: Any) -> NDArray[Any]:
-    """Uninitialised memory that starts on a cache line, so that no vector straddles two."""
-    itemsize = np.dtype(dtype).itemsize
-    raw = np.empty(size * itemsize + 64, dtype=np.uint8)
-    start = -raw.ctypes.data % 64
-    return raw[start : start + size * itemsize].view(dtype)
-
-
-def scratch(purpose: str, size: int, dtype: Any) -> NDArray[Any]:
-    """Memory of this thread for one purpose, the same again at the next call: fresh pages cost more than the work.
-
-    Up to `_SCRATCH_KEPT` bytes a purpose are kept; what needs more is allocated.
-    """
-    wanted = size * np.dtype(dtype).itemsize
-    if wanted > _SCRATCH_KEPT:
-        return aligned(size, dtype)
-    kept = getattr(_scratch, purpose, None)
-    if kept is None or kept.size < wanted:
-        kept = aligned(2 * wanted, np.uint8)
-        setattr(_scratch, purpose, kept)
-    return np.asarray(kept[:wanted].view(dtype))
-
-
-_scratch = threading.local()
-_SCRATCH_KEPT = 4_000_000

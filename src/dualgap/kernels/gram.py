@@ -7,7 +7,6 @@ offers the members of `Gram` is one, so a user's own matrix class is as good as 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
 from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -18,9 +17,11 @@ import scipy.sparse as sp
 from dualgap.kernels.cache import ElementStore, RowStore
 from dualgap.kernels.contraction import contract, full_matrix
 from dualgap.kernels.functions import Kernel, diagonal, tile
-from dualgap.kernels.fused_gram import FusedGram, fusable
+from dualgap.kernels.fused_gram import FusedGram
+from dualgap.kernels.last_product import LastProduct
 from dualgap.kernels.points import Points, prepare
 from dualgap.kernels.row_cache import RowCache, add_rows
+from dualgap.kernels.tile_source import fusable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,13 +35,12 @@ _EAGER_BYTES = 32_000_000
 _DEAR = 100.0
 # Rows below which keeping them does not pay: those of a few blocks.
 _ROWS_LEAST = 2048
+# Bytes for the rows of a Gram matrix that is not ours and says nothing of a budget: the default of cache_size.
+FOREIGN_BUDGET = 200_000_000
+# Multiplications an entry of a Gram matrix takes that does not say: a guess.
+_ENTRY_COST = 100.0
 # Diagonals beyond this could overflow float32 in a product of a few.
 SINGLE_MOST = 1e30
-# An exact product is corrected at most so often before it is made anew: each correction rounds once more, so that a
-# hundred of them leave at most two digits fewer than the fifteen there are.
-_CORRECTIONS = 100
-# Sums that were this many times larger have left their rounding behind.
-_SHRUNK = 10.0
 
 
 @runtime_checkable
@@ -187,40 +187,6 @@ class FullGram:
         return out
 
 
-class _LastProduct:
-    """The last exact product, so that the next one only pays for the weights that have changed since."""
-
-    def __init__(self) -> None:
-        self.rows: NDArray[np.intp] | None = None
-        self.weights: NDArray[np.float64] | None = None
-        self.product = np.empty(0)
-        self.corrections = 0
-        self.size = 0.0
-
-    def renew(
-        self,
-        weights: NDArray[np.float64],
-        rows: NDArray[np.intp] | None,
-        multiply: Callable[[NDArray[np.float64], NDArray[np.intp] | None], NDArray[np.float64]],
-    ) -> NDArray[np.float64]:
-        """``K[rows] @ weights`` from the last product where that is less work, else anew."""
-        same = self.weights is not None and (
-            rows is self.rows if rows is None or self.rows is None else np.array_equal(rows, self.rows)
-        )
-        if same and self.weights is not None and self.corrections < _CORRECTIONS:
-            change = weights - self.weights
-            size = float(np.abs(weights).sum())
-            if np.count_nonzero(change) < np.count_nonzero(weights) and self.size <= _SHRUNK * size:
-                product = self.product + multiply(change, rows) if np.any(change) else self.product
-                self.weights, self.product, self.corrections = weights.copy(), product, self.corrections + 1
-                self.size = max(self.size, size)
-                return product.copy()
-        product = multiply(weights, rows)
-        self.rows, self.weights, self.product, self.corrections = rows, weights.copy(), product, 0
-        self.size = float(np.abs(weights).sum())
-        return product.copy()
-
-
 class KernelGram:
     """A kernel matrix whose rows are computed on demand and kept under a byte budget."""
 
@@ -246,7 +212,7 @@ class KernelGram:
         self.n_jobs = n_jobs
         self._cache = cache
         self._store: Store | None = None
-        self._last_product = _LastProduct()
+        self._last_product = LastProduct()
         self._diagonal = diagonal(kernel, points)
         self._diagonal[np.abs(self._diagonal) > np.finfo(self.dtype).max] = np.inf  # as rows of this dtype have it
         self._columns: tuple[NDArray[np.intp], Points] | None = None
@@ -284,7 +250,7 @@ class KernelGram:
     def separate(self) -> KernelGram:
         """The same matrix for one thread beside others: the data are shared, caches and counts are its own."""
         other = copy(self)
-        other.n_jobs, other.evaluations, other._store, other._last_product = 1, 0, None, _LastProduct()
+        other.n_jobs, other.evaluations, other._store, other._last_product = 1, 0, None, LastProduct()
         other.kept_rows = None
         if self.fused is not None:
             other.fused = self.fused.separate(threads=1)
@@ -439,6 +405,11 @@ def make_gram(
     return gram
 
 
+def entry_cost(gram: Gram) -> float:
+    """Multiplications an entry takes, roughly, where the matrix says so; else a guess."""
+    return float(getattr(gram, "entry_cost", _ENTRY_COST))
+
+
 def row_store(gram: Gram) -> Store:
     """The rows of any Gram for compiled code: its own store, the matrix itself, or a cache over `Gram.rows`."""
     if isinstance(gram, KernelGram):
@@ -450,8 +421,7 @@ def row_store(gram: Gram) -> Store:
         row = gram.rows(np.array([point]))[0]
         return row if columns is None else row[columns]
 
-    # 200 MB, the default of cache_size: a Gram that is not ours says nothing of a budget.
-    return RowStore(compute, gram.n, np.dtype(gram.dtype), 200_000_000)
+    return RowStore(compute, gram.n, np.dtype(gram.dtype), FOREIGN_BUDGET)
 
 
 class _AllRows(RowStore):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numba as nb
 import numpy as np
 
-from dualgap.kernels.threads import share
+from dualgap.kernels.threads import share_parts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -88,13 +88,13 @@ class RowCache:
     ) -> None:
         """``out += delta @ values[slots][:, columns]``, summed in float64."""
 
-        def piece(i: int) -> None:
-            part = slice(i * _PIECE, (i + 1) * _PIECE)
+        def piece(begin: int, end: int) -> None:
+            part = slice(begin, end)
             chosen = None if columns is None else columns[part]
             values = self.values if columns is not None else self.values[:, part]
             add_rows(values, slots, delta, chosen, out[part])
 
-        share(piece, -(-out.size // _PIECE), threads)
+        share_parts(piece, out.size, _PIECE, threads)
 
 
 def add_rows(

@@ -77,6 +77,11 @@ def thread_count(n_jobs: int | None) -> int:
     return max(1, available + 1 + n_jobs) if n_jobs < 0 else max(1, n_jobs)
 
 
+def share_parts(action: Callable[[int, int], None], count: int, step: int, threads: int) -> None:
+    """Run ``action(begin, end)`` for parts of `count` things, `step` at a time, on `threads` threads."""
+    share(lambda part: action(part * step, min(count, (part + 1) * step)), -(-count // step), threads)
+
+
 def share(task: Callable[[int], None], pieces: int, threads: int) -> None:
     """Run ``task(0), ..., task(pieces - 1)`` on `threads` threads, this one among them.
 

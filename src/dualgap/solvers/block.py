@@ -30,7 +30,7 @@ import numpy as np
 from dualgap.certificate import exact_gradient
 from dualgap.constraints import Groups, grouped_start, split
 from dualgap.kernels.entries import Entries
-from dualgap.kernels.fused import aligned
+from dualgap.kernels.memory import aligned
 from dualgap.kernels.row_cache import add_rows
 from dualgap.problem import check_objective
 from dualgap.result import Outcome, Snapshot, Status

@@ -27,7 +27,7 @@ import numpy as np
 from dualgap.certificate import exact_gradient
 from dualgap.constraints import feasible_start
 from dualgap.kernels.cache import ElementStore
-from dualgap.kernels.gram import FullGram, Store, row_store
+from dualgap.kernels.gram import FullGram, Store, entry_cost, row_store
 from dualgap.problem import check_objective
 from dualgap.result import Outcome, Snapshot, Status
 from dualgap.solvers import _smo_keerthi as keerthi
@@ -46,8 +46,6 @@ _CHUNK_LEAST, _CHUNK_MOST, _CHUNK_SHARE = 100, 1000, 8
 _CHUNK_UPDATES, _CHUNK_PRODUCTS = 20_000_000, 200_000_000
 # Shrinking is tried as often as LIBSVM does.
 _SHRINK_EVERY = 1000
-# Multiplications an entry of a Gram matrix takes that does not say: a guess.
-_ENTRY_COST = 100.0
 # Rows are moved together only when that shortens them by a fifth: moving costs a pass over the cache.
 _WORTH_MOVING = 0.8
 
@@ -235,7 +233,7 @@ class _Run:
 
     def chunk_loads(self) -> int:
         """Times the next chunk may go and compute rows."""
-        cost = getattr(self.problem.gram, "entry_cost", _ENTRY_COST) * self.store.width
+        cost = entry_cost(self.problem.gram) * self.store.width
         return max(1, int(_CHUNK_PRODUCTS / max(cost, 1.0)))
 
     def tell(self, complete: bool) -> bool:

@@ -1,0 +1,38 @@
+"""Memory for vector code: aligned to cache lines, and scratch that each thread uses again."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def aligned(size: int, dtype: Any) -> NDArray[Any]:
+    """Uninitialised memory that starts on a cache line, so that no vector straddles two."""
+    itemsize = np.dtype(dtype).itemsize
+    raw = np.empty(size * itemsize + 64, dtype=np.uint8)
+    start = -raw.ctypes.data % 64
+    return raw[start : start + size * itemsize].view(dtype)
+
+
+def scratch(purpose: str, size: int, dtype: Any) -> NDArray[Any]:
+    """Memory of this thread for one purpose, the same again at the next call: fresh pages cost more than the work.
+
+    Up to `_SCRATCH_KEPT` bytes a purpose are kept; what needs more is allocated.
+    """
+    wanted = size * np.dtype(dtype).itemsize
+    if wanted > _SCRATCH_KEPT:
+        return aligned(size, dtype)
+    kept = getattr(_scratch, purpose, None)
+    if kept is None or kept.size < wanted:
+        kept = aligned(2 * wanted, np.uint8)
+        setattr(_scratch, purpose, kept)
+    return np.asarray(kept[:wanted].view(dtype))
+
+
+_scratch = threading.local()
+_SCRATCH_KEPT = 4_000_000

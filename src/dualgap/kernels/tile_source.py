@@ -1,0 +1,227 @@
+"""Data as the tiles of `kernels.fused` want them: which formula, packed columns, rows in one precision."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from dualgap.kernels import fused, packing
+from dualgap.kernels.fused import TILE_ROWS, tile_columns
+from dualgap.kernels.memory import aligned, scratch
+from dualgap.kernels.threads import share, share_parts
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dualgap.kernels.functions import Kernel
+    from dualgap.kernels.points import Points
+
+_LOG2E = 1.0 / np.log(2.0)
+# A tile of columns is packed densely: 16 384 features times 64 columns in float32 are 4 MB, about a second-level cache.
+# With more features only those are packed that a tile's own columns have.
+_MOST_FEATURES = 16_384
+# Sparse rows pay for their nonzeros and some three more for the loop; a dense row shares its columns with five others.
+_SPARSE_EXTRA, _SPARSE_SHARE, _SPARSE_FEATURES = 3.0, 0.6, 30
+# Rows looked at to find how sparse a dense matrix is.
+_SAMPLED = 1000
+# An exponential costs about as much as 20 multiplications of a tile.
+_FORMULA_COST = 20.0
+# Pieces a thread gets, so that one that was held up does not keep the others waiting.
+PIECES_EACH = 4
+# Points whose products with each other are computed for those with themselves: two tiles in float32.
+_OWN = 128
+
+
+def fusable(kernel: Kernel, points: Points) -> bool:
+    """Whether tiles can make this kernel's entries on this CPU."""
+    known = kernel.name in ("linear", "rbf", "sigmoid", "laplacian", "chi2") or (
+        kernel.name == "poly" and float(kernel.degree).is_integer()
+    )
+    shape: tuple[int, ...] = getattr(points.original, "shape", ())
+    if not (fused.AVAILABLE and known and len(shape) == 2 and shape[1] > 0):
+        return False
+    return shape[1] <= _MOST_FEATURES or (sp.issparse(points.original) and kernel.name not in ("laplacian", "chi2"))
+
+
+@dataclass(frozen=True)
+class _Formula:
+    """A kernel as `fused` computes it: data are multiplied by `scale` first."""
+
+    measure: int
+    formula: int
+    degree: int
+    coef0: float
+    scale: float
+
+    @classmethod
+    def of(cls, kernel: Kernel) -> _Formula:
+        gamma, coef0 = kernel.gamma, kernel.coef0
+        if kernel.name == "linear":
+            return cls(fused.DOT, fused.POWER, 1, 0.0, 1.0)
+        if kernel.name == "poly":
+            return cls(fused.DOT, fused.POWER, int(kernel.degree), coef0, np.sqrt(gamma))
+        if kernel.name == "sigmoid":
+            return cls(fused.DOT, fused.TANH, 0, coef0, np.sqrt(gamma))
+        if kernel.name == "rbf":
+            return cls(fused.DOT, fused.EXPONENT, 0, 0.0, np.sqrt(2.0 * gamma * _LOG2E))
+        measure = fused.MANHATTAN if kernel.name == "laplacian" else fused.CHI2
+        return cls(measure, fused.EXPONENT, 0, 0.0, gamma * _LOG2E)
+
+
+class TileSource:
+    """The data as tiles of one precision want them; nothing is copied but what is being packed."""
+
+    def __init__(self, X: Any, kernel: Kernel, dtype: Any, *, sparse: bool, threads: int) -> None:
+        self.formula = _Formula.of(kernel)
+        self.dtype = np.dtype(dtype)
+        self.width = tile_columns(dtype)
+        self.n, self.features = X.shape
+        self.sparse = sparse
+        self.half = np.zeros(self.n, dtype=dtype)
+        self.csr = sp.issparse(X)
+        self.X = X.sorted_indices() if self.csr and not X.has_sorted_indices else X
+        self.wide = self.features > _MOST_FEATURES
+        # Zeros must stay zeros in sparse rows, so that only dense ones are centred.
+        centred = kernel.name == "rbf" and not sparse and not self.csr
+        self.centre = X.mean(axis=0, dtype=np.float64) if centred else np.zeros(self.features)
+        if kernel.name == "rbf":
+            # As the tiles add up x'x, so that the distance of a point from itself is exactly 0.
+            if sparse or self.csr:
+                share(self._own_products, -(-self.n // _OWN), threads)
+            else:
+                tiles = -(-self.n // self.width)
+                share_parts(self._dense_own_products, tiles, even_step(tiles, threads), threads)
+            self.half *= 0.5
+
+    def _dense_own_products(self, first: int, last: int) -> None:
+        columns = aligned(self.width * self.features, self.dtype)
+        rows = aligned(TILE_ROWS * self.features, self.dtype)
+        nothing = np.empty(self.width, dtype=self.dtype)
+        scale = self.formula.scale
+        fused.own_products(self.X, self.centre, scale, first, last, columns, rows, self.tile(), nothing, self.half)
+
+    def _own_products(self, part: int) -> None:
+        points = np.arange(part * _OWN, min(self.n, (part + 1) * _OWN))
+        source, local = self, points
+        if self.wide:
+            source, local = self.with_features(points, self.narrow(points)), np.arange(len(points))
+        tiles = -(-len(points) // self.width)
+        out = np.empty((len(points), len(points)), dtype=self.dtype)
+        write = fused.store_sparse if self.sparse else fused.store_dense
+        write(
+            (fused.DOT, fused.POWER, 1, source.features), self.dtype.type(0.0), source.rows(local),
+            pack_columns(source, local, tiles), 0, tiles, self.tile(), False, *out.shape, out.reshape(-1), 0,
+        )  # fmt: skip
+        self.half[points] = np.diag(out)
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """What `fused` wants to know of the kernel."""
+        return (self.formula.measure, self.formula.formula, self.formula.degree, self.features)
+
+    def pack(self, points: NDArray[np.intp], width: int, first: int, last: int, packed: Any, half: Any) -> None:
+        """Groups `first` to `last` of `width` points each, into `packed` and `half`."""
+        X, scale = self.X, self.formula.scale
+        if self.csr:
+            packing.pack_sparse(
+                X.data, X.indices, X.indptr, points, self.features, scale, self.half, width, first, last, packed, half
+            )
+        else:
+            packing.pack_dense(X, points, self.centre, scale, self.half, width, first, last, packed, half)
+
+    def rows(self, points: NDArray[np.intp]) -> tuple[Any, ...]:
+        """The operand `rows` of the loops over tiles."""
+        groups = -(-len(points) // TILE_ROWS)
+        half = np.zeros(groups * TILE_ROWS, dtype=self.dtype)
+        if self.sparse:
+            half[: len(points)] = self.half[points]
+            return (*self._sparse_rows(points), half)
+        packed = scratch("rows", groups * TILE_ROWS * self.features, self.dtype)
+        self.pack(points, TILE_ROWS, 0, groups, packed, half)
+        return (packed, half)
+
+    def _sparse_rows(self, points: NDArray[np.intp]) -> tuple[NDArray[Any], NDArray[np.int32], NDArray[np.int64]]:
+        X, scale = self.X, self.formula.scale
+        if self.csr:
+            nonzeros = int(np.sum(X.indptr[points + 1] - X.indptr[points]))
+        else:
+            nonzeros = packing.count_nonzeros(X, points)
+        values, which = np.empty(nonzeros, dtype=self.dtype), np.empty(nonzeros, dtype=np.int32)
+        chunks, blocks = -(-len(points) // packing.SPARSE_ROWS), -(-self.features // packing.FEATURES)
+        starts = np.empty(chunks * blocks * packing.SPARSE_ROWS + 1, dtype=np.int64)
+        if self.csr:
+            packing.sparse_rows(X.data, X.indices, X.indptr, points, self.features, scale, values, which, starts)
+        else:
+            packing.compressed_rows(X, points, scale, values, which, starts)
+        return values, which, starts
+
+    def narrow(self, points: NDArray[np.intp]) -> NDArray[np.int32]:
+        """Numbers for the features that these points have, in memory of this thread."""
+        number = scratch("number", self.features + 1, np.int32)
+        number[-1] = packing.number_features(self.X.indices, self.X.indptr, points, number[:-1])
+        return number
+
+    def with_features(self, points: NDArray[np.intp], number: NDArray[np.int32]) -> TileSource:
+        """Some points with the numbered features alone, as a source of its own: its points are 0, 1, ..."""
+        X = self.X
+        most = int(np.sum(X.indptr[points + 1] - X.indptr[points]))
+        data, indices = np.empty(most, dtype=X.data.dtype), np.empty(most, dtype=np.int32)
+        indptr = np.empty(len(points) + 1, dtype=np.int64)
+        packing.renumbered(X.data, X.indices, X.indptr, points, number[:-1], data, indices, indptr)
+        part = copy(self)
+        part.X = _Rows(data, indices, indptr)
+        part.features, part.half, part.n = int(number[-1]), self.half[points], len(points)
+        return part
+
+    def tile(self) -> NDArray[Any]:
+        """Room for a tile."""
+        return scratch("tile", (packing.SPARSE_ROWS if self.sparse else TILE_ROWS) * self.width, self.dtype)
+
+    @cached_property
+    def entry_cost(self) -> float:
+        """Multiplications an entry takes, the formula's among them."""
+        features = _nonzeros(self.X) + _SPARSE_EXTRA if self.sparse else float(self.features)
+        return features + _FORMULA_COST
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The arrays of a CSR matrix."""
+
+    data: NDArray[Any]
+    indices: NDArray[np.int32]
+    indptr: NDArray[np.int64]
+
+
+def even_step(tiles: int, threads: int) -> int:
+    """Tiles of a piece where every thread gets a few pieces."""
+    return max(1, -(-tiles // (PIECES_EACH * threads)))
+
+
+def pack_columns(source: TileSource, points: NDArray[np.intp], tiles: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Columns in memory of this thread."""
+    values = scratch("columns", tiles * source.width * source.features, source.dtype)
+    half = scratch("half", tiles * source.width, source.dtype)
+    source.pack(points, source.width, 0, tiles, values, half)
+    return values, half
+
+
+def is_sparse(X: Any, kernel: Kernel) -> bool:
+    """Whether sparse rows times dense tiles cost less than dense rows do."""
+    features = X.shape[1]
+    if _Formula.of(kernel).measure != fused.DOT:
+        return False
+    return bool(features > _SPARSE_FEATURES and _nonzeros(X) + _SPARSE_EXTRA < _SPARSE_SHARE * features)
+
+
+def _nonzeros(X: Any) -> float:
+    """Nonzeros of a row, on average (of a sample where rows are dense)."""
+    if sp.issparse(X):
+        return float(X.nnz / max(1, X.shape[0]))
+    sample = X[:: max(1, X.shape[0] // _SAMPLED)]
+    return float(np.count_nonzero(sample) / sample.shape[0])
