@@ -18,6 +18,7 @@ iteration takes about 0.1 ms, which is the overhead of its array operations.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -84,8 +85,7 @@ class DenseSystem:
 
     def factorise(self, theta: NDArray[np.float64]) -> None:
         """Cholesky factor of ``H + diag(theta) + F diag(rho) F'``."""
-        jitter = _JITTER
-        while True:
+        for jitter in jitters():
             self.factor[...] = self.H
             if self.rho.size:
                 blas.dgemm(1.0, self.F, self.F, beta=1.0, c=self.factor, trans_b=1, overwrite_c=1)
@@ -93,14 +93,20 @@ class DenseSystem:
             failed = lapack.dpotrf(self.factor, lower=1, clean=0, overwrite_a=1)[1]
             if not failed:
                 return
-            jitter *= _MORE_JITTER
-            if jitter > _MOST_JITTER:
-                raise np.linalg.LinAlgError("the matrix of a Newton step is not positive definite")
 
     def solve(self, right: NDArray[np.float64]) -> NDArray[np.float64]:
         """By the Cholesky factor."""
         solved: NDArray[np.float64] = lapack.dpotrs(self.factor, right, lower=1)[0]
         return solved
+
+
+def jitters() -> Iterator[float]:
+    """What to add to the diagonal, relative to the largest entry, until a factorisation succeeds."""
+    jitter = _JITTER
+    while jitter <= _MOST_JITTER:
+        yield jitter
+        jitter *= _MORE_JITTER
+    raise np.linalg.LinAlgError("the matrix of a Newton step is not positive definite")
 
 
 def weights(F: NDArray[np.float64], curvature: float) -> NDArray[np.float64]:
@@ -138,12 +144,21 @@ class Iterate:
         finite = np.isfinite(hi)
         self.finite = finite
         self.upper: Any = slice(None) if finite.all() else np.flatnonzero(finite)
-        width = (hi - lo)[self.upper]
-        self.x = np.ones(self.n)
-        self.x[self.upper] = 0.5 * width
-        self.slack = np.concatenate([self.x, 0.5 * width])
-        self.price = np.full(self.slack.size, max(1.0, float(np.abs(f0).max(initial=0.0))))
-        self.eta = np.zeros(self.k)
+        self._begin()
+
+    def _begin(self) -> None:
+        """The middle of the box (1 above lo where there is no upper bound), multipliers of the size of the slopes."""
+        x = np.ones(self.n)
+        x[self.upper] = 0.5 * (self.hi - self.lo)[self.upper]
+        self.place(x, np.full(self.n, max(1.0, float(np.abs(self.f0).max(initial=0.0)))))
+
+    def place(self, x: NDArray[np.float64], price: NDArray[np.float64], eta: NDArray[np.float64] | None = None) -> None:
+        """Stand at ``a = lo + x`` with the same `price` for both bounds of a variable."""
+        self.slack = np.concatenate([x, (self.hi - self.lo - x)[self.upper]])
+        self.x = self.slack[: self.n]
+        self.price = np.concatenate([price, price[self.upper]])
+        self.eta = np.zeros(self.k) if eta is None else eta
+        self.length = 0.0
         self._look()
 
     def _look(self) -> None:
@@ -158,34 +173,42 @@ class Iterate:
 
     def step(self) -> bool:
         """One predictor-corrector step; False where the arithmetic fails."""
-        n, slack, price = self.n, self.slack, self.price
-        quotient = price / slack
-        theta = quotient[:n].copy()
-        theta[self.upper] += quotient[n:]
-        product = slack * price
+        quotient = self.price / self.slack
+        theta = quotient[: self.n].copy()
+        theta[self.upper] += quotient[self.n :]
         try:
             self.system.factorise(theta)
-            newton = _Newton(self, theta)
-            da, _ = newton.direction(-product)
-            ds, dp = self._changes(da, -product)
-            length = self._length(ds, dp, 1.0)
-            after = float((slack + length * ds) @ (price + length * dp)) / slack.size
-            target = (max(after, 0.0) / self.mu) ** 3 * self.mu
-            wanted = target - product - ds * dp
+            newton = Newton(self, theta)
+            wanted, fraction = self._wanted(newton)
             da, deta = newton.direction(wanted)
         except np.linalg.LinAlgError:
             return False
         ds, dp = self._changes(da, wanted)
-        # Near the solution, where the targets fall fast, steps may go as far as they are good.
-        length = self._length(ds, dp, min(max(TO_BOUNDARY, 1.0 - target / self.mu), _CLOSEST))
+        length = self._length(ds, dp, fraction)
         if not length > _SHORTEST or not np.isfinite(da).all():
             return False
-        self.slack = slack + length * ds
-        self.price = price + length * dp
-        self.x = self.slack[:n]
+        self.slack = self.slack + length * ds
+        self.price = self.price + length * dp
+        self.x = self.slack[: self.n]
         self.eta = self.eta + length * deta
+        self.length = length
         self._look()
         return True
+
+    def _wanted(self, newton: Newton) -> tuple[NDArray[np.float64], float]:
+        """Changes of slack times price to aim at, by Mehrotra's rule, and how far to the boundary to go.
+
+        The predictor aims at zero. What it would leave of the complementarity, cubed, says how much to aim at; the
+        products of its changes are the error of linearising.
+        """
+        product = self.slack * self.price
+        da, _ = newton.direction(-product)
+        ds, dp = self._changes(da, -product)
+        length = self._length(ds, dp, 1.0)
+        after = float((self.slack + length * ds) @ (self.price + length * dp)) / self.slack.size
+        share = (max(after, 0.0) / self.mu) ** 3
+        # Near the solution, where the targets fall fast, steps may go as far as they are good.
+        return share * self.mu - product - ds * dp, min(max(TO_BOUNDARY, 1.0 - share), _CLOSEST)
 
     def _changes(
         self, da: NDArray[np.float64], wanted: NDArray[np.float64]
@@ -199,12 +222,18 @@ class Iterate:
         fastest = min(float((ds / self.slack).min()), float((dp / self.price).min()))
         return 1.0 if -fastest <= fraction else -fraction / fastest
 
-    def settled(self) -> NDArray[np.float64]:
+    def settled(self, snapped: bool = True) -> NDArray[np.float64]:
         """The iterate with clearly bounded variables put on their bounds and ``F'a = e`` restored by the others.
 
         Of a slack and its price, whose product tends to zero, the smaller one does: a variable closer to its bound,
-        relative to its box, than its price is to zero, relative to the terms that slopes are made of, belongs there.
+        relative to its box, than its price is to zero, relative to the terms that slopes are made of, belongs there
+        (unless not `snapped`, which restores the constraints alone).
         """
+        # Beyond the upper bound the sum of lo and x may lie by rounding.
+        inside = np.minimum(self.a, self.hi)
+        if not snapped:
+            restore(inside, np.ones(self.n, dtype=bool), self.lo, self.hi, self.F, self.e)
+            return inside
         width = np.maximum(1.0, np.abs(self.a))
         width[self.upper] = (self.hi - self.lo)[self.upper]
         size = max(float(self.price.max()), float(np.abs(self.gradient).max()), float(np.abs(self.f0).max()), 1e-300)
@@ -212,8 +241,6 @@ class Iterate:
         down = self.x < price[: self.n] * width
         up = np.zeros(self.n, dtype=bool)
         up[self.upper] = self.slack[self.n :] < price[self.n :] * width[self.upper]
-        # Beyond the upper bound the sum of lo and x may lie by rounding.
-        inside = np.minimum(self.a, self.hi)
         a = np.where(down, self.lo, np.where(up, self.hi, inside))
         if self.k:
             if not restore(a, ~(down | up), self.lo, self.hi, self.F, self.e):
@@ -228,7 +255,7 @@ class Iterate:
         return worst
 
 
-class _Newton:
+class Newton:
     """Directions from one factorisation, refined against the equations themselves."""
 
     def __init__(self, iterate: Iterate, theta: NDArray[np.float64]) -> None:
@@ -244,9 +271,9 @@ class _Newton:
         pull = wanted / at.slack
         right = pull[:n] - at.off
         right[at.upper] -= pull[n:]
-        return self._refined(right, at.missing)
+        return self.solve(right, at.missing)
 
-    def _refined(
+    def solve(
         self, right: NDArray[np.float64], below: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Solution of ``M da + F deta = right, F'da = below``."""
