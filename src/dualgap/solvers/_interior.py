@@ -19,7 +19,7 @@ iteration takes about 0.1 ms, which is the overhead of its array operations.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.linalg import blas, lapack
@@ -31,6 +31,11 @@ if TYPE_CHECKING:
 
 # Fraction of the way to the boundary a step may go: far from the solution, and at most.
 TO_BOUNDARY, _CLOSEST = 0.995, 1.0 - 1e-8
+# Further correctors (Gondzio) a step may take, each for a longer step: how much longer it is tried for, the share of
+# that which it must bring, the step that is long enough, and how far products may stray from their target, either way.
+_CORRECTORS, _LONGER, _WORTH, _LONG, _STRAY = 2, 0.3, 0.1, 0.9, 10.0
+# Slacks and prices below this are about to vanish from float64: there is nothing left to gain.
+_VANISHING = 1e-150
 # A smaller diagonal than this, beside the largest entries of H, is lost in float64; it keeps the matrix definite.
 _JITTER = 1e-15
 # Where a factorisation fails nevertheless the jitter grows by this, until it would spoil the direction.
@@ -115,10 +120,29 @@ def weights(F: NDArray[np.float64], curvature: float) -> NDArray[np.float64]:
     return np.where(squares > 0.0, max(curvature, 1e-300) / np.maximum(squares, 1e-300), 0.0)
 
 
+class Move(NamedTuple):
+    """Changes of a, eta, slacks and prices, and the longest common step, at most 1, that keeps everything positive."""
+
+    a: NDArray[np.float64]
+    eta: NDArray[np.float64]
+    slack: NDArray[np.float64]
+    price: NDArray[np.float64]
+    length: float
+
+
 class Iterate:
     """Where the method stands: slacks and multipliers of all bounds, multipliers of the constraints.
 
     Bounds are stacked, all lower ones before those upper ones that are finite. Every variable needs ``lo < hi``.
+
+    Parameters
+    ----------
+    system : System
+        H and what solves with it.
+    f0, lo, hi, F, e : ndarray
+        The rest of the problem.
+    size : float
+        Of the slopes at the solution, roughly; 0 where nobody knows.
 
     Attributes
     ----------
@@ -138,7 +162,9 @@ class Iterate:
         hi: NDArray[np.float64],
         F: NDArray[np.float64],
         e: NDArray[np.float64],
+        size: float,
     ) -> None:
+        self.size = size
         self.system, self.f0, self.lo, self.hi, self.F, self.e = system, f0, lo, hi, F, e
         self.n, self.k = F.shape
         finite = np.isfinite(hi)
@@ -150,7 +176,8 @@ class Iterate:
         """The middle of the box (1 above lo where there is no upper bound), multipliers of the size of the slopes."""
         x = np.ones(self.n)
         x[self.upper] = 0.5 * (self.hi - self.lo)[self.upper]
-        self.place(x, np.full(self.n, max(1.0, float(np.abs(self.f0).max(initial=0.0)))))
+        self.place(x, np.ones(self.n))
+        self.place(x, np.full(self.n, self.size or float(np.abs(self.gradient).mean()) or 1.0))
 
     def place(self, x: NDArray[np.float64], price: NDArray[np.float64], eta: NDArray[np.float64] | None = None) -> None:
         """Stand at ``a = lo + x`` with the same `price` for both bounds of a variable."""
@@ -173,54 +200,62 @@ class Iterate:
 
     def step(self) -> bool:
         """One predictor-corrector step; False where the arithmetic fails."""
+        if not min(float(self.slack.min()), float(self.price.min())) > _VANISHING:
+            return False
         quotient = self.price / self.slack
         theta = quotient[: self.n].copy()
         theta[self.upper] += quotient[self.n :]
         try:
             self.system.factorise(theta)
             newton = Newton(self, theta)
-            wanted, fraction = self._wanted(newton)
-            da, deta = newton.direction(wanted)
+            move = self._move(newton)
         except np.linalg.LinAlgError:
             return False
-        ds, dp = self._changes(da, wanted)
-        length = self._length(ds, dp, fraction)
-        if not length > _SHORTEST or not np.isfinite(da).all():
+        if not move.length > _SHORTEST or not np.isfinite(move.a).all():
             return False
-        self.slack = self.slack + length * ds
-        self.price = self.price + length * dp
+        self.slack = self.slack + move.length * move.slack
+        self.price = self.price + move.length * move.price
         self.x = self.slack[: self.n]
-        self.eta = self.eta + length * deta
-        self.length = length
+        self.eta = self.eta + move.length * move.eta
+        self.length = move.length
         self._look()
         return True
 
-    def _wanted(self, newton: Newton) -> tuple[NDArray[np.float64], float]:
-        """Changes of slack times price to aim at, by Mehrotra's rule, and how far to the boundary to go.
+    def _move(self, newton: Newton) -> Move:
+        """Mehrotra's predictor and corrector, and correctors for longer steps.
 
         The predictor aims at zero. What it would leave of the complementarity, cubed, says how much to aim at; the
         products of its changes are the error of linearising.
         """
         product = self.slack * self.price
-        da, _ = newton.direction(-product)
-        ds, dp = self._changes(da, -product)
-        length = self._length(ds, dp, 1.0)
-        after = float((self.slack + length * ds) @ (self.price + length * dp)) / self.slack.size
-        share = (max(after, 0.0) / self.mu) ** 3
+        predicted = self._toward(newton, -product, 1.0)
+        after = (self.slack + predicted.length * predicted.slack) @ (self.price + predicted.length * predicted.price)
+        share = (max(float(after), 0.0) / self.slack.size / self.mu) ** 3
+        target = share * self.mu
         # Near the solution, where the targets fall fast, steps may go as far as they are good.
-        return share * self.mu - product - ds * dp, min(max(TO_BOUNDARY, 1.0 - share), _CLOSEST)
+        fraction = min(max(TO_BOUNDARY, 1.0 - share), _CLOSEST)
+        wanted = target - product - predicted.slack * predicted.price
+        move = self._toward(newton, wanted, fraction)
+        for _ in range(_CORRECTORS):
+            if move.length >= _LONG:
+                break
+            reach = min(1.0, move.length + _LONGER)
+            trial = (self.slack + reach * move.slack) * (self.price + reach * move.price)
+            back = np.clip(trial, target / _STRAY, target * _STRAY) - trial
+            wanted = wanted + np.maximum(back, -target * _STRAY)
+            longer = self._toward(newton, wanted, fraction)
+            if longer.length < move.length + _WORTH * _LONGER:
+                break
+            move = longer
+        return move
 
-    def _changes(
-        self, da: NDArray[np.float64], wanted: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Changes of slacks and prices that go with `da` and change their products by `wanted` to first order."""
+    def _toward(self, newton: Newton, wanted: NDArray[np.float64], fraction: float) -> Move:
+        """The move that changes slack times price by `wanted`, to first order, and its length."""
+        da, deta = newton.direction(wanted)
         ds = np.concatenate([da, -da[self.upper]])
-        return ds, (wanted - self.price * ds) / self.slack
-
-    def _length(self, ds: NDArray[np.float64], dp: NDArray[np.float64], fraction: float) -> float:
-        """The longest common step, at most 1, that keeps everything positive."""
+        dp = (wanted - self.price * ds) / self.slack
         fastest = min(float((ds / self.slack).min()), float((dp / self.price).min()))
-        return 1.0 if -fastest <= fraction else -fraction / fastest
+        return Move(da, deta, ds, dp, 1.0 if -fastest <= fraction else -fraction / fastest)
 
     def settled(self, snapped: bool = True) -> NDArray[np.float64]:
         """The iterate with clearly bounded variables put on their bounds and ``F'a = e`` restored by the others.
@@ -383,7 +418,7 @@ def interior_point(
     free = hi > lo
     if not free.all():
         return _among_free(H, f0, lo, hi, F, e, tol, max_iter, free)
-    iterate = Iterate(DenseSystem(H, F), f0, lo, hi, F, e)
+    iterate = Iterate(DenseSystem(H, F), f0, lo, hi, F, e, float(np.abs(f0).max()))
     best, best_eta, least, waited = None, iterate.eta, np.inf, 0
     lowest = np.inf
     for iteration in range(max_iter + 1):

@@ -14,14 +14,9 @@ of the largest at least. (Closer to the boundary, at 1 %, the rule for mu jams: 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from dualgap.solvers._interior import Iterate, Newton
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from dualgap.solvers._interior import Iterate, Move, Newton
 
 # The slides' epsilon: what a step leaves of every slack and multiplier.
 _LEFT = 0.05
@@ -45,10 +40,9 @@ class LectureIterate(Iterate):
         slope = np.abs(self.slope)
         self.place(x, np.maximum(slope, _INSIDE * max(float(slope.max()), 1e-300)), eta)
 
-    def _wanted(self, newton: Newton) -> tuple[NDArray[np.float64], float]:
+    def _move(self, newton: Newton) -> Move:
         """The slides' mu for both halves of the step."""
         target = self.mu * ((1.0 - self.length) / (10.0 + self.length)) ** 2
         product = self.slack * self.price
-        da, _ = newton.direction(target - product)
-        ds, dp = self._changes(da, target - product)
-        return target - product - ds * dp, 1.0 - _LEFT
+        predicted = self._toward(newton, target - product, 1.0)
+        return self._toward(newton, target - product - predicted.slack * predicted.price, 1.0 - _LEFT)

@@ -162,13 +162,14 @@ class _Run:
         p, free = self.problem, self.free
         if free.size == 0:
             return None
+        size = float(np.abs(p.f0).max())  # without corrections for rounding, which may be all there is
         if free.size == p.n:
             system = PointSystem(self.kernel, at, p.sign, p.ridge, p.F)
-            return kind(system, self.f0, p.lo, p.hi, p.F, p.e)
+            return kind(system, self.f0, p.lo, p.hi, p.F, p.e, size)
         held = np.nan_to_num(self.a)
         f0, e = self.whole.product(held) + self.f0, p.e - p.F.T @ held
         system = PointSystem(self.kernel, at[free], p.sign[free], p.ridge[free], p.F[free])
-        return kind(system, f0[free], p.lo[free], p.hi[free], p.F[free], e)
+        return kind(system, f0[free], p.lo[free], p.hi[free], p.F[free], e, size)
 
     def look(self) -> tuple[NDArray[np.float64], NDArray[np.float64], Certificate]:
         """The point to report, its gradient and what it is worth."""
