@@ -36,7 +36,7 @@ from dualgap.certificate import exact_gradient, indefinite, judge
 from dualgap.constraints import FEASIBLE, feasible_start
 from dualgap.kernels.threads import thread_count
 from dualgap.result import Certificate, Outcome, Snapshot, Status
-from dualgap.solvers._interior import Iterate
+from dualgap.solvers._interior import Iterate, restore
 from dualgap.solvers._ipm_factored import FactoredKernel
 from dualgap.solvers._ipm_lecture import LectureIterate
 from dualgap.solvers._ipm_points import DenseKernel, Kernel, PointSystem, Variables
@@ -128,10 +128,11 @@ def solve(
     iteration = 0
     while True:
         point, gradient, certificate = run.look()
-        violation = certificate.kkt_violation
+        violation, feasible = certificate.kkt_violation, certificate.infeasibility <= FEASIBLE
         if callback(Snapshot(iteration, point, gradient, None, violation, run.kernel.evaluations)):
-            return Outcome(point, iteration, Status.STOPPED)
-        if violation <= options.tol and certificate.infeasibility <= FEASIBLE:
+            return Outcome(point if feasible else run.best, iteration, Status.STOPPED)
+        # Where a gap is waited for, a violation that is small beside slopes of order one proves nothing.
+        if violation <= options.tol and feasible and options.gap_tol is None:
             return Outcome(point, iteration, Status.CONVERGED)
         if 0 <= options.max_iter <= iteration:
             return Outcome(run.best, iteration, Status.MAX_ITER)
@@ -154,6 +155,10 @@ class _Run:
         self.a = _forced(problem)
         self.free = np.flatnonzero(np.isnan(self.a))
         self.snapped = options.variant != "paper" or options.gap_tol is None
+        # What a linear program returns is feasible to 1e-7 only.
+        restore(
+            fallback, (fallback > problem.lo) & (fallback < problem.hi), problem.lo, problem.hi, problem.F, problem.e
+        )
         self.best, self.best_gap, self.waited = fallback, np.inf, 0
         self.iterate = self._begin(at, LectureIterate if options.variant == "paper" else Iterate)
 
