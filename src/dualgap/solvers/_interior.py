@@ -42,8 +42,10 @@ _JITTER = 1e-15
 _MORE_JITTER, _MOST_JITTER = 100.0, 1e-6
 # A direction whose residual is this small, relative to its right-hand side, is as good as an exact one.
 _EXACT = 1e-10
-# Refinements of a direction at most; each costs a product with H and a solve.
-_REFINEMENTS = 3
+# Refinements of a direction at most, each a product with H and a solve, and what each may leave of the residual.
+_REFINEMENTS, _HELPED = 4, 0.5
+# Eigenvalues of a few constraints' Schur complement below this share of the largest mean that they repeat each other.
+_RANK = 1e-15
 # A step shorter than this moves nothing.
 _SHORTEST = 1e-12
 # Iterations without a tenth less of complementarity or residual after which the arithmetic is exhausted.
@@ -118,6 +120,10 @@ def weights(F: NDArray[np.float64], curvature: float) -> NDArray[np.float64]:
     """A weight for each constraint that makes it as steep as H is on average."""
     squares = np.einsum("ij,ij->j", F, F) / max(1, F.shape[0])
     return np.where(squares > 0.0, max(curvature, 1e-300) / np.maximum(squares, 1e-300), 0.0)
+
+
+# Changes of a and of eta.
+Pair = tuple["NDArray[np.float64]", "NDArray[np.float64]"]
 
 
 class Move(NamedTuple):
@@ -242,16 +248,16 @@ class Iterate:
             reach = min(1.0, move.length + _LONGER)
             trial = (self.slack + reach * move.slack) * (self.price + reach * move.price)
             back = np.clip(trial, target / _STRAY, target * _STRAY) - trial
-            wanted = wanted + np.maximum(back, -target * _STRAY)
-            longer = self._toward(newton, wanted, fraction)
+            other = wanted + np.maximum(back, -target * _STRAY)
+            longer = self._toward(newton, other, fraction)
             if longer.length < move.length + _WORTH * _LONGER:
                 break
-            move = longer
-        return move
+            move, wanted = longer, other
+        return self._toward(newton, wanted, fraction, move)
 
-    def _toward(self, newton: Newton, wanted: NDArray[np.float64], fraction: float) -> Move:
-        """The move that changes slack times price by `wanted`, to first order, and its length."""
-        da, deta = newton.direction(wanted)
+    def _toward(self, newton: Newton, wanted: NDArray[np.float64], fraction: float, rough: Move | None = None) -> Move:
+        """The move that changes slack times price by `wanted`, to first order, and its length; refined from `rough`."""
+        da, deta = newton.direction(wanted) if rough is None else newton.direction(wanted, (rough.a, rough.eta))
         ds = np.concatenate([da, -da[self.upper]])
         dp = (wanted - self.price * ds) / self.slack
         fastest = min(float((ds / self.slack).min()), float((dp / self.price).min()))
@@ -291,61 +297,60 @@ class Iterate:
 
 
 class Newton:
-    """Directions from one factorisation, refined against the equations themselves."""
+    """Directions from one factorisation, which may be refined against the equations themselves."""
 
     def __init__(self, iterate: Iterate, theta: NDArray[np.float64]) -> None:
         self.at, self.theta = iterate, theta
         self.system, self.F, self.rho = iterate.system, iterate.F, iterate.system.rho
         if iterate.k:
             self.across = self.system.solve(self.F)
-            self.schur = self.F.T @ self.across
+            self.inverse = small_inverse(self.F.T @ self.across)
 
-    def direction(self, wanted: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def direction(self, wanted: NDArray[np.float64], rough: Pair | None = None) -> Pair:
         """Changes of a and eta that change slack times price by `wanted` and remove all residuals."""
         at, n = self.at, self.at.n
         pull = wanted / at.slack
         right = pull[:n] - at.off
         right[at.upper] -= pull[n:]
-        return self.solve(right, at.missing)
+        return self.solve(right, at.missing) if rough is None else self.refine(right, at.missing, rough)
 
-    def solve(
-        self, right: NDArray[np.float64], below: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Solution of ``M da + F deta = right, F'da = below``."""
-        da, deta = self._saddle(right, below)
-        size = max(float(np.abs(right).max(initial=0.0)), 1e-300)
-        best = np.inf
-        for _ in range(_REFINEMENTS):
-            left = right - self.system.product(da) - self.theta * da
-            if self.at.k:
-                left -= self.F @ deta
-            missed = below - self.F.T @ da
-            off = float(np.abs(left).max(initial=0.0)) / size
-            if off <= _EXACT or not off < 0.5 * best:
-                break
-            best = off
-            more_a, more_eta = self._saddle(left, missed)
-            da, deta = da + more_a, deta + more_eta
-        return da, deta
-
-    def _saddle(
-        self, right: NDArray[np.float64], below: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """By the Schur complement of F."""
+    def solve(self, right: NDArray[np.float64], below: NDArray[np.float64]) -> Pair:
+        """``(H + theta) da + F deta = right, F'da = below`` by the Schur complement of F."""
         if not self.at.k:
             return self.system.solve(right), below
         first = self.system.solve(right + self.F @ (self.rho * below))
-        deta = small_solve(self.schur, self.F.T @ first - below)
+        deta = self.inverse @ (self.F.T @ first - below)
         return first - self.across @ deta, deta
 
+    def refine(self, right: NDArray[np.float64], below: NDArray[np.float64], rough: Pair) -> Pair:
+        """The same, from a solution that rounding has blurred."""
+        size = max(float(np.abs(right).max(initial=0.0)), 1e-300)
+        best, least = rough, np.inf
+        for _ in range(_REFINEMENTS):
+            da, deta = rough
+            left = right - self.system.product(da) - self.theta * da
+            if self.at.k:
+                left -= self.F @ deta
+            off = float(np.abs(left).max(initial=0.0)) / size
+            if not off < _HELPED * least:
+                break
+            best, least = rough, off
+            if off <= _EXACT:
+                break
+            more_a, more_eta = self.solve(left, below - self.F.T @ da)
+            rough = da + more_a, deta + more_eta
+        return best
 
-def small_solve(S: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Solve with a small semidefinite matrix; the least solution where constraints repeat each other."""
-    if right.size == 1:
-        return right / S[0, 0] if S[0, 0] > 0.0 else np.zeros(1)
-    scale = np.sqrt(np.maximum(np.diagonal(S), 1e-300))
-    scaled = np.linalg.lstsq(S / np.outer(scale, scale), right / scale, rcond=None)[0]
-    return np.asarray(scaled / scale, dtype=np.float64)
+
+def small_inverse(S: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Inverse of a small semidefinite matrix; the least one where constraints repeat each other."""
+    if S.size == 1:
+        return 1.0 / S if S[0, 0] > 0.0 else np.zeros((1, 1))
+    scale = 1.0 / np.sqrt(np.maximum(np.diagonal(S), 1e-300))
+    spectrum, vectors = np.linalg.eigh(S * np.outer(scale, scale))
+    kept = spectrum > _RANK * spectrum[-1]
+    scaled = (vectors[:, kept] / spectrum[kept]) @ vectors[:, kept].T
+    return np.asarray(scaled * np.outer(scale, scale), dtype=np.float64)
 
 
 def restore(
@@ -365,7 +370,7 @@ def restore(
         room = np.where(movable, np.minimum(a - lo, hi - a), 0.0)
         room = np.where(np.isfinite(room), room, 1.0 + np.abs(a))
         weighted = (room * room)[:, None] * F
-        move = weighted @ small_solve(F.T @ weighted, missing)
+        move = weighted @ (small_inverse(F.T @ weighted) @ missing)
         over = np.abs(move) > room
         if over.any():
             if not room.any():

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # Rows of the factor handled at a time: 2048 rows of rank 500 are 8 MB of float64, and some 20 ms of BLAS.
 _ROWS = 2048
 # Columns of a tile of the r x r matrix.
-_TILE = 128
+_TILE = 256
 # Points kept, for each column of the factor: near the solution there are at most r + k free ones. And at least.
 _KEPT_EACH, _KEPT_LEAST = 1.5, 64
 # D of a point below which, relative to its diagonal entry of K, elimination would cost digits.
@@ -128,6 +128,7 @@ class FactoredKernel:
         """``B' D^-1 B`` over the points eliminated, its lower triangle."""
         size = self.rank + self.G.shape[1]
         N = np.zeros((size, size))
+        W = np.empty((min(_ROWS, self.m), size))
         for part in self._parts():
             root = np.sqrt(self.inverse[part])
             if self.thin:
@@ -138,7 +139,10 @@ class FactoredKernel:
                     N[self.rank :, : self.rank] += (rows.T @ scaled).T
                     N[self.rank :, self.rank :] += self.G[part].T @ scaled
             else:
-                self._add_tiles(N, np.hstack([self._dense(part), self.G[part]]) * root[:, None])
+                rows = W[: root.size]
+                np.multiply(self._dense(part), root[:, None], out=rows[:, : self.rank])
+                np.multiply(self.G[part], root[:, None], out=rows[:, self.rank :])
+                self._add_tiles(N, rows)
         return N
 
     def _add_tiles(self, N: NDArray[np.float64], W: NDArray[np.float64]) -> None:

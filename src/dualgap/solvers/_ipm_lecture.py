@@ -45,4 +45,5 @@ class LectureIterate(Iterate):
         target = self.mu * ((1.0 - self.length) / (10.0 + self.length)) ** 2
         product = self.slack * self.price
         predicted = self._toward(newton, target - product, 1.0)
-        return self._toward(newton, target - product - predicted.slack * predicted.price, 1.0 - _LEFT)
+        wanted = target - product - predicted.slack * predicted.price
+        return self._toward(newton, wanted, 1.0 - _LEFT, self._toward(newton, wanted, 1.0 - _LEFT))
