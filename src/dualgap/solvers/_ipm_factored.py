@@ -45,10 +45,14 @@ class FactoredKernel:
     """``K = AA'`` over chosen rows of a factor, dense or CSR, in float64 a block of rows at a time."""
 
     def __init__(self, A: Any, points: NDArray[np.intp], threads: int) -> None:
-        self.A, self.threads, self.evaluations = A, threads, 0
+        self.threads, self.evaluations = threads, 0
         self.m, self.rank = points.size, int(A.shape[1])
         self.points = None if points.size == A.shape[0] else points
         self.sparse = sp.issparse(A)
+        if self.sparse:  # cutting rows out takes longer than multiplying with them, and a copy is small
+            A = (A if self.points is None else A[self.points]).astype(np.float64, copy=False)
+            self.points = None
+        self.A = A
         self.thin = self.sparse and A.nnz <= _SPARSE * A.shape[0] * A.shape[1]
         self.diagonal = np.empty(self.m)
         for part in self._parts():
@@ -74,6 +78,8 @@ class FactoredKernel:
         return self._times(self._transposed_times(b))
 
     def _times(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
+        if self.sparse:
+            return np.asarray(self.A @ w)
         out = np.empty((self.m, *w.shape[1:]))
         parts = self._parts()
 
@@ -84,6 +90,8 @@ class FactoredKernel:
         return out
 
     def _transposed_times(self, b: NDArray[np.float64]) -> NDArray[np.float64]:
+        if self.sparse:
+            return np.asarray(self.A.T @ b)
         parts = self._parts()
         sums: list[Any] = [None] * len(parts)
 
