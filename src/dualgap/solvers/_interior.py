@@ -41,7 +41,7 @@ _JITTER = 1e-15
 # Where a factorisation fails nevertheless the jitter grows by this, until it would spoil the direction.
 _MORE_JITTER, _MOST_JITTER = 100.0, 1e-6
 # A direction whose residual is this small, relative to its right-hand side, is as good as an exact one.
-_EXACT = 1e-10
+_EXACT = 1e-12
 # Refinements of a direction at most, each a product with H and a solve, and what each may leave of the residual.
 _REFINEMENTS, _HELPED = 4, 0.5
 # Eigenvalues of a few constraints' Schur complement below this share of the largest mean that they repeat each other.
@@ -50,6 +50,8 @@ _RANK = 1e-15
 _SHORTEST = 1e-12
 # Iterations without a tenth less of complementarity or residual after which the arithmetic is exhausted.
 _PATIENCE = 12
+# Ratio of relative distance to relative price that leaves no doubt which of the two vanishes.
+CLEARLY = 1e-4
 # Rounds of moving variables within their room until F'a = e; each removes nearly all of what can be removed.
 _RESTORATIONS = 20
 # What may be missing of F'a = e, relative to the terms of the sum: their rounding.
@@ -263,22 +265,23 @@ class Iterate:
         fastest = min(float((ds / self.slack).min()), float((dp / self.price).min()))
         return Move(da, deta, ds, dp, 1.0 if -fastest <= fraction else -fraction / fastest)
 
-    def settled(self, snapped: bool = True) -> NDArray[np.float64]:
+    def settled(self, snap: float = 1.0) -> NDArray[np.float64]:
         """The iterate with clearly bounded variables put on their bounds and ``F'a = e`` restored by the others.
 
         Of a slack and its price, whose product tends to zero, the smaller one does: a variable closer to its bound,
-        relative to its box, than its price is to zero, relative to the terms that slopes are made of, belongs there
-        (unless not `snapped`, which restores the constraints alone).
+        relative to its box, than its price is to zero, relative to the terms that slopes are made of, belongs there.
+        `snap` is how much closer: 1 decides for every variable, `CLEARLY` leaves those alone for which both vanish, and
+        0 restores the constraints alone.
         """
         # Beyond the upper bound the sum of lo and x may lie by rounding.
         inside = np.minimum(self.a, self.hi)
-        if not snapped:
+        if snap == 0.0:
             restore(inside, np.ones(self.n, dtype=bool), self.lo, self.hi, self.F, self.e)
             return inside
         width = np.maximum(1.0, np.abs(self.a))
         width[self.upper] = (self.hi - self.lo)[self.upper]
         size = max(float(self.price.max()), float(np.abs(self.gradient).max()), float(np.abs(self.f0).max()), 1e-300)
-        price = self.price / size
+        price = snap / size * self.price
         down = self.x < price[: self.n] * width
         up = np.zeros(self.n, dtype=bool)
         up[self.upper] = self.slack[self.n :] < price[self.n :] * width[self.upper]
@@ -432,11 +435,14 @@ def interior_point(
         lowest = min(lowest, progress)
         last = iteration == max_iter or waited > _PATIENCE
         if last or float(np.abs(iterate.off).max()) <= max(tol, 1e-3 * float(np.abs(iterate.slope).max())):
-            a = iterate.settled()
-            violation = iterate.violation(a, H @ a + f0)
-            if violation < least:
-                best, best_eta, least = a, iterate.eta, violation
-            if violation <= tol or last:
+            for snap in (1.0, CLEARLY):
+                a = iterate.settled(snap)
+                violation = iterate.violation(a, H @ a + f0)
+                if violation < least:
+                    best, best_eta, least = a, iterate.eta, violation
+                if violation <= tol:
+                    break
+            if least <= tol or last:
                 break
         if not iterate.step():
             break

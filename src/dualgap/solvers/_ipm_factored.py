@@ -108,12 +108,14 @@ class FactoredKernel:
         self._choose(d)
         N = self._normal_matrix()
         N.ravel()[:: N.shape[0] + 1] += 1.0
-        if not cholesky.factorise(N, self.threads):
-            raise np.linalg.LinAlgError("the normal matrix of the factor is not positive definite")
-        self.N = N
+        for jitter in jitters():
+            self.N = N.copy()
+            self.N.ravel()[:: N.shape[0] + 1] += jitter * float(np.diagonal(N).max())
+            if cholesky.factorise(self.N, self.threads):
+                break
         B = np.hstack([self._dense(self.kept), G[self.kept]])
         self.B_kept = B
-        self.C = blas.dtrsm(1.0, N.T, B.T, lower=0, trans_a=1).T if self.kept.size else B
+        self.C = blas.dtrsm(1.0, self.N.T, B.T, lower=0, trans_a=1).T if self.kept.size else B
         for jitter in jitters():
             M = self.C @ self.C.T
             M.ravel()[:: M.shape[0] + 1] += d[self.kept] + jitter * self.largest

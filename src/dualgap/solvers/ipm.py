@@ -36,7 +36,7 @@ from dualgap.certificate import exact_gradient, indefinite, judge
 from dualgap.constraints import FEASIBLE, feasible_start
 from dualgap.kernels.threads import thread_count
 from dualgap.result import Certificate, Outcome, Snapshot, Status
-from dualgap.solvers._interior import Iterate, restore
+from dualgap.solvers._interior import CLEARLY, Iterate, restore
 from dualgap.solvers._ipm_factored import FactoredKernel
 from dualgap.solvers._ipm_lecture import LectureIterate
 from dualgap.solvers._ipm_points import DenseKernel, Kernel, PointSystem, Variables
@@ -154,7 +154,7 @@ class _Run:
         self.f0 = problem.f0 if start is None else exact_gradient(problem, start) - self.whole.product(start)
         self.a = _forced(problem)
         self.free = np.flatnonzero(np.isnan(self.a))
-        self.snapped = options.variant != "paper" or options.gap_tol is None
+        self.snap = 1.0 if options.variant != "paper" or options.gap_tol is None else 0.0
         # What a linear program returns is feasible to 1e-7 only.
         restore(
             fallback, (fallback > problem.lo) & (fallback < problem.hi), problem.lo, problem.hi, problem.F, problem.e
@@ -178,15 +178,23 @@ class _Run:
 
     def look(self) -> tuple[NDArray[np.float64], NDArray[np.float64], Certificate]:
         """The point to report, its gradient and what it is worth."""
-        point, eta = self.a.copy(), np.zeros(self.problem.k)
-        if self.iterate is not None:
-            point[self.free], eta = self.iterate.settled(self.snapped), self.iterate.eta
-        gradient = self.whole.product(point) + self.f0
-        certificate, _ = judge(self.problem, point, gradient, eta)
+        point, gradient, certificate = self._judged(self.snap)
+        if self.iterate is not None and self.snap and certificate.gap > self.iterate.slack @ self.iterate.price:
+            # Worse than the iterate itself: where slack and price both vanish, deciding for one of them costs.
+            other = self._judged(CLEARLY)
+            if other[2].gap < certificate.gap:
+                point, gradient, certificate = other
         self.waited = 0 if certificate.gap < 0.99 * self.best_gap else self.waited + 1
         if certificate.gap < self.best_gap and certificate.infeasibility <= FEASIBLE:
             self.best, self.best_gap = point, certificate.gap
         return point, gradient, certificate
+
+    def _judged(self, snap: float) -> tuple[NDArray[np.float64], NDArray[np.float64], Certificate]:
+        point, eta = self.a.copy(), np.zeros(self.problem.k)
+        if self.iterate is not None:
+            point[self.free], eta = self.iterate.settled(snap), self.iterate.eta
+        gradient = self.whole.product(point) + self.f0
+        return point, gradient, judge(self.problem, point, gradient, eta)[0]
 
 
 def _forced(problem: DualQP) -> NDArray[np.float64]:
