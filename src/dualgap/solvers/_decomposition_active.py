@@ -83,7 +83,8 @@ class ActiveVariables:
     def spread(self, members: NDArray[np.int64], delta: NDArray[np.float64]) -> None:
         """Add what the change `delta` of a few active variables does to the gradient of all active ones."""
         points, at = np.unique(self.index[members], return_inverse=True)
-        weights = np.bincount(at, weights=self.sign[members] * delta, minlength=points.size)
+        weights = np.zeros(points.size)
+        np.add.at(weights, at, self.sign[members] * delta)
         used = np.flatnonzero(weights)
         sums = np.zeros(self.rows.width)
         self.rows.add(sums, points[used], weights[used])

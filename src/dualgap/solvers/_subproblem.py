@@ -104,6 +104,20 @@ class Subproblem:
         self.a[:] = after
         return bool(converged and length == 1.0)
 
+    def follow(self, members: NDArray[np.int64], direction: NDArray[np.float64]) -> None:
+        """Go along a feasible direction of a few variables as far as the objective falls and the box allows."""
+        d = np.zeros(self.a.size)
+        d[members] = direction
+        H_d = self.sign * (self.kernel @ np.bincount(self.at, self.sign * d, self.kernel.shape[0]))[self.at]
+        H_d += self.ridge * d
+        fall, curvature = float(self.gradient @ d), float(d @ H_d)
+        if not fall < 0.0:
+            return
+        room = np.where(d > 0.0, self.hi - self.a, self.a - self.lo)[members] / np.maximum(np.abs(direction), 1e-300)
+        length = min(-fall / curvature if curvature > 0.0 else np.inf, float(room.min(initial=np.inf)))
+        self.a[:] = np.clip(self.a + length * d, self.lo, self.hi)
+        self.gradient += length * H_d
+
     def hessian(self) -> NDArray[np.float64]:
         """H over the working set."""
         H = self.kernel[np.ix_(self.at, self.at)] * self.sign * self.sign[:, None]

@@ -50,6 +50,8 @@ class Violation:
         Whether ``c_t a_t`` can go up, can go down.
     steepest : ndarray of int64
         The variables of the worst violation: a pair, one alone, or the support of the steepest direction.
+    direction : ndarray
+        That direction, where constraints are coupled.
     up, low : ndarray, shape (G,)
         Thresholds of the groups.
     """
@@ -59,6 +61,7 @@ class Violation:
     rises: NDArray[np.bool_]
     falls: NDArray[np.bool_]
     steepest: NDArray[np.int64]
+    direction: NDArray[np.float64]
     up: NDArray[np.float64]
     low: NDArray[np.float64]
 
@@ -82,7 +85,7 @@ def grouped_violation(
     up, low = np.empty(n_groups), np.empty(n_groups)
     first, second, worst = _thresholds(gradient, a, lo, hi, inverse, group, pull, rises, falls, up, low)
     steepest = np.array([first, second] if second >= 0 else [first], dtype=np.int64)
-    return Violation(worst, pull, rises, falls, steepest[steepest >= 0], up, low)
+    return Violation(worst, pull, rises, falls, steepest[steepest >= 0], np.empty(0), up, low)
 
 
 @nb.njit(cache=True, nogil=True)
@@ -132,23 +135,24 @@ def coupled_violation(
     certificate, eta = judge(problem, a, gradient, eta)
     pull = -(gradient + problem.F @ eta)
     rises, falls = a < problem.hi, a > problem.lo
-    empty = np.empty(0)
-    steepest = _steepest_direction(pull, rises, falls, problem.F)
-    return Violation(certificate.kkt_violation, pull, rises, falls, steepest, empty, empty), eta
+    steepest, direction = _steepest_direction(pull, rises, falls, problem.F)
+    none = np.empty(0)
+    return Violation(certificate.kkt_violation, pull, rises, falls, steepest, direction, none, none), eta
 
 
 def _steepest_direction(
     pull: NDArray[np.float64], rises: NDArray[np.bool_], falls: NDArray[np.bool_], F: NDArray[np.float64]
-) -> NDArray[np.int64]:
-    """Support of the steepest feasible direction; empty where there is none that descends.
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The steepest feasible direction: its support and its values there; empty where none descends.
 
     F'd = 0, so the slopes may be taken from any multipliers; near the optimum those of the certificate leave them
     small, and scaled to one they are far above HiGHS's tolerances.
     """
+    nothing = np.empty(0, dtype=np.int64), np.empty(0)
     up, down = np.flatnonzero(rises), np.flatnonzero(falls)
     strongest = max(np.max(pull[up], initial=0.0), np.max(-pull[down], initial=0.0))
     if not strongest > 0.0:
-        return np.empty(0, dtype=np.int64)
+        return nothing
     members = np.concatenate([up, down])
     towards = np.concatenate([np.ones(up.size), -np.ones(down.size)])
     scale = np.maximum(np.abs(F).max(axis=0, initial=0.0), 1e-300)
@@ -161,5 +165,17 @@ def _steepest_direction(
         method="highs-ds",
     )
     if answer.x is None:
-        return np.empty(0, dtype=np.int64)
-    return np.unique(members[answer.x > _NO_MOVE]).astype(np.int64)
+        return nothing
+    d = np.zeros(pull.size)
+    np.add.at(d, members, towards * answer.x)
+    support = np.flatnonzero(np.abs(d) > _NO_MOVE).astype(np.int64)
+    return support, _into_null_space(d[support], F[support] / scale)
+
+
+def _into_null_space(d: NDArray[np.float64], F: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The part of d with ``F'd = 0`` to rounding: HiGHS meets constraints to seven digits only."""
+    left, values, _ = np.linalg.svd(F, full_matrices=False)
+    basis = left[:, values > 1e-10 * values.max(initial=0.0)]
+    for _ in range(2):  # the second time removes what the first left by rounding
+        d = d - basis @ (basis.T @ d)
+    return d

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
     from dualgap.problem import DualQP
 
+# `run` keeps BLAS to one thread meanwhile: products and factorisations of a working set are too small to share.
+OWN_THREADS = True
 # Sizes of the working set where none is given: the lecture's "< 100", and what was found fastest.
 _PAPER_SIZE, _IMPROVED_SIZE = 64, 128
 # A working set is solved to this share of the violation outside it: to the end, and as far as it is worth. Never
@@ -64,8 +66,10 @@ _LOOK_LEAST, _LOOK_MOST, _LOOK_SHARE = 100, 1000, 8
 # Shrinking is tried each time 1000 variables have been in a working set.
 _SHRINK_EVERY = 1000
 # A run is looked at in exact arithmetic when its violation has not fallen by a tenth while every variable could have
-# been in twenty working sets (and in 100 of them at least).
-_FELL, _PATIENCE_EACH, _PATIENCE_LEAST = 0.9, 20, 100
+# been in twenty working sets, or 20 000 variables (small problems are cheap), and in 100 sets at least.
+_FELL, _PATIENCE_EACH, _PATIENCE_VARIABLES, _PATIENCE_SETS = 0.9, 20, 20_000, 100
+# Coupled constraints leave the sets little freedom: they hold at least this many variables for each constraint.
+_COUPLED_EACH = 5
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,7 @@ class Options:
     variant : {"improved", "paper"}
         The lecture's recipe, or that with its weaknesses mended.
     working_set : int or None
-        Variables of a working set, q; None for 128 ("paper": 64). With coupled constraints at least k + 1 are taken.
+        Variables of a working set, q; None for 128 ("paper": 64). With k coupled constraints at least 5 (k + 1).
     selection : {"gradient", "gap"}
         Choose by steepest feasible direction, or by share of the duality gap.
     inner : {"auto", "smo", "ipm"}
@@ -158,7 +162,8 @@ class _Run:
         self.coupled = problem.groups is None
         self.interior = options.inner == "ipm" or self.coupled
         self.size = options.working_set or (_PAPER_SIZE if self.paper else _IMPROVED_SIZE)
-        self.size = max(self.size, problem.k + 1)
+        if self.coupled:
+            self.size = max(self.size, _COUPLED_EACH * (problem.k + 1))
         self.rows = WorkingRows(problem.gram)
         groups = problem.groups or ungrouped(problem)
         self.objective = 0.5 * float(a @ (gradient + problem.f0))
@@ -194,8 +199,7 @@ class _Run:
                 self.variables.shrink(violation)
                 if self.shrunk_at == self.iterations and violation.pull.size != self.variables.active.size:
                     continue
-            if not self.improve(self.chooser.choose(violation, self.variables)):
-                # Rounding sees nothing to do; or the sets chosen so far were of no use, and whole ones are tried.
+            if not self.improve(violation, self.chooser.choose(violation, self.variables)):
                 return self.outcome(Status.STOPPED if self.stopped else Status.STALLED)
 
     # -- where it stands -----------------------------------------------------------------------------------------
@@ -216,7 +220,8 @@ class _Run:
         """Whether the violation has not fallen for so long that the arithmetic must be looked at."""
         if self.violation < _FELL * self.least:
             self.least, self.fell_at = self.violation, self.iterations
-        return self.iterations - self.fell_at > max(_PATIENCE_LEAST, _PATIENCE_EACH * self.problem.n // self.size)
+        patience = max(_PATIENCE_VARIABLES, _PATIENCE_EACH * self.problem.n) // self.size
+        return self.iterations - self.fell_at > max(_PATIENCE_SETS, patience)
 
     def tighten(self) -> bool:
         """Go on to the next tenth of the tolerance; False when the last one is reached."""
@@ -236,11 +241,13 @@ class _Run:
 
     # -- one working set -----------------------------------------------------------------------------------------
 
-    def improve(self, chosen: NDArray[np.int64]) -> bool:
+    def improve(self, violation: Violation, chosen: NDArray[np.int64]) -> bool:
         """Solve the program over the chosen variables and bring the gradient up to date; False where nothing moved."""
         program = self.subproblem(chosen)
         before = program.a.copy()
         self.solve(program, chosen)
+        if self.coupled and np.array_equal(program.a, before):
+            program.follow(np.searchsorted(chosen, violation.steepest), violation.direction)
         delta = program.a - before
         moved = np.flatnonzero(delta)
         v = self.variables
