@@ -6,20 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dualgap.constraints import Groups
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dualgap.constraints import Groups
     from dualgap.problem import DualQP
     from dualgap.solvers._decomposition_rows import WorkingRows
     from dualgap.solvers._violation import Violation
-
-
-def ungrouped(problem: DualQP) -> Groups:
-    """Coupled constraints, as groups: none, every variable by itself."""
-    n, k = problem.n, problem.k
-    return Groups(np.full(n, -1, dtype=np.int64), np.zeros(n), np.zeros(0), np.zeros((0, k)))
 
 
 class ActiveVariables:

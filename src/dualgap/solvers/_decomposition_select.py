@@ -8,7 +8,7 @@ import numba as nb
 import numpy as np
 
 from dualgap.solvers._pair_steps import FLAT
-from dualgap.solvers._working_set import by_gap, by_gradient, gap_shares, largest
+from dualgap.solvers._working_set import balanced, by_gradient, gap_shares, largest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -62,7 +62,7 @@ class Chooser:
         share = gap_shares(violation, v.a, v.lo, v.hi, v.scale, v.ridge)
         # Labels are what the lecture balances; what has to be balanced is how variables are drawn.
         side = v.sign > 0.0 if self.paper else violation.pull > 0.0
-        return by_gap(share, side, count, open_ & violation.violating)
+        return balanced(share, side, count, open_ & violation.violating)
 
     def with_partner(self, violation: Violation, v: ActiveVariables, pair: NDArray[np.int64]) -> NDArray[np.int64]:
         """The pair, and the partner that promises its first the largest decrease (in its second's place if q is 2)."""

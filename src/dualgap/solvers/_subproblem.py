@@ -21,6 +21,8 @@ from dualgap.solvers._interior import interior_point
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dualgap.kernels.gram import Store
+
 
 # Iterations of the interior point method at most; it is done in 10 to 20, or not at all.
 _MOST_INTERIOR = 60
@@ -34,11 +36,12 @@ class Subproblem:
 
     Attributes
     ----------
-    kernel : ndarray, shape (m, m)
-        Kernel entries over the points of the working set, float64 and symmetric.
-    at : ndarray of int64, shape (q,)
-        Which of these points each variable belongs to.
-    sign, ridge, lo, hi, a, gradient : ndarray, shape (q,)
+    kernel : ndarray, shape (m, m), or RowStore
+        Kernel entries over the points of the working set, float64 and symmetric; or a store of rows, where pair steps
+        load what they need.
+    at, column : ndarray of int64, shape (q,)
+        Row of the kernel that each variable belongs to (of a store: its point), and place in a row.
+    sign, ridge, diagonal, lo, hi, a, gradient : ndarray, shape (q,)
         As in the problem; `gradient` is that of the whole problem.
     group, inverse : ndarray, shape (q,)
         Group of each variable and the inverse of its coefficient there (-1 and 0: in no constraint).
@@ -48,10 +51,12 @@ class Subproblem:
         Groups of the whole problem.
     """
 
-    kernel: NDArray[np.float64]
+    kernel: NDArray[np.float64] | Store
     at: NDArray[np.int64]
+    column: NDArray[np.int64]
     sign: NDArray[np.float64]
     ridge: NDArray[np.float64]
+    diagonal: NDArray[np.float64]
     lo: NDArray[np.float64]
     hi: NDArray[np.float64]
     a: NDArray[np.float64]
@@ -62,20 +67,38 @@ class Subproblem:
     n_groups: int
 
     def __post_init__(self) -> None:
-        self.diagonal = np.diag(self.kernel)[self.at] + self.ridge
-        m = self.kernel.shape[0]
-        # A store that holds every row, as `pair_chunk` reads them.
-        self._store = self.kernel, np.arange(m), np.zeros(m, np.int64), np.zeros(1, np.int64)
         self._report, self._needed = np.zeros(3), np.zeros(2, np.int64)
         self._thresholds = np.empty(self.n_groups), np.empty(self.n_groups), np.empty(self.n_groups, np.int64)
+        self._all_rows: tuple[Any, ...] | None = None
+        if isinstance(self.kernel, np.ndarray):  # a store that holds every row, as compiled code reads them
+            m = self.kernel.shape[0]
+            self._all_rows = self.kernel, np.arange(m), np.zeros(m, np.int64), np.zeros(1, np.int64)
 
-    def pair_steps(self, tol: float, most: int) -> tuple[bool, int]:
-        """At most `most` pair steps; whether the violation within the set is down to `tol`, and how many were taken."""
-        code, steps = pairs.pair_chunk(
-            *self._store, self.at, self.at, self.sign, self.group, self.inverse, self.ridge, self.diagonal,
-            self.a, self.gradient, self.lo, self.hi, *self._thresholds, tol, most, self._needed, self._report,
-        )  # fmt: skip
-        return code == pairs.CONVERGED, int(steps)
+    def pair_steps(self, tol: float, most: int, loads: int = 1) -> tuple[bool, int]:
+        """At most `most` pair steps, fetching rows at most `loads` times.
+
+        Returns whether the violation within the set is down to `tol`, and how many steps were taken.
+        """
+        done = 0
+        while True:
+            code, steps = pairs.pair_chunk(
+                *self._rows(), self.at, self.column, self.sign, self.group, self.inverse, self.ridge, self.diagonal,
+                self.a, self.gradient, self.lo, self.hi, *self._thresholds, tol, most - done, self._needed,
+                self._report,
+            )  # fmt: skip
+            done += int(steps)
+            if code == pairs.NEED_ROWS and loads > 0:
+                loads -= 1
+                assert not isinstance(self.kernel, np.ndarray)
+                self.kernel.load(self._needed, None)
+                continue
+            return code == pairs.CONVERGED, done
+
+    def _rows(self) -> tuple[Any, ...]:
+        if self._all_rows is not None:
+            return self._all_rows
+        store: Any = self.kernel
+        return store.values, store.slot, store.stamp, store.clock
 
     def interior(self, tol: float) -> bool:
         """Solve by the interior point method; whether the violation within the set is down to `tol`.
@@ -106,6 +129,7 @@ class Subproblem:
 
     def follow(self, members: NDArray[np.int64], direction: NDArray[np.float64]) -> None:
         """Go along a feasible direction of a few variables as far as the objective falls and the box allows."""
+        assert isinstance(self.kernel, np.ndarray)
         d = np.zeros(self.a.size)
         d[members] = direction
         H_d = self.sign * (self.kernel @ np.bincount(self.at, self.sign * d, self.kernel.shape[0]))[self.at]
@@ -120,6 +144,7 @@ class Subproblem:
 
     def hessian(self) -> NDArray[np.float64]:
         """H over the working set."""
+        assert isinstance(self.kernel, np.ndarray)
         H = self.kernel[np.ix_(self.at, self.at)] * self.sign * self.sign[:, None]
         H[np.diag_indices_from(H)] += self.ridge
         return H

@@ -26,6 +26,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 from dualgap.certificate import judge
+from dualgap.constraints import Groups
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -69,6 +70,12 @@ class Violation:
     def violating(self) -> NDArray[np.bool_]:
         """Variables that can go where they are drawn."""
         return np.where(self.pull > 0.0, self.rises, self.falls & (self.pull < 0.0))
+
+
+def ungrouped(problem: DualQP) -> Groups:
+    """Coupled constraints, as groups: none, every variable by itself."""
+    n, k = problem.n, problem.k
+    return Groups(np.full(n, -1, dtype=np.int64), np.zeros(n), np.zeros(0), np.zeros((0, k)))
 
 
 def grouped_violation(

@@ -57,20 +57,20 @@ def by_gradient(
     return np.concatenate(members)[order].astype(np.int64)
 
 
-def by_gap(
-    share: NDArray[np.float64], side: NDArray[np.bool_], count: int, open_: NDArray[np.bool_]
+def balanced(
+    score: NDArray[np.float64], side: NDArray[np.bool_], count: int, open_: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
-    """The largest shares of the gap among the `open_` variables, as many of one side as of the other (lecture).
+    """The largest positive scores among the `open_` variables, as many of one side as of the other (lecture).
 
     Where one side has too few, the other takes its places.
     """
-    candidates = open_ & (share > 0.0)
-    one, other = largest(share, candidates & side, count), largest(share, candidates & ~side, count)
+    candidates = open_ & (score > 0.0)
+    one, other = largest(score, candidates & side, count), largest(score, candidates & ~side, count)
     half = count // 2
     from_one = min(one.size, max(half, count - other.size))
     from_other = min(other.size, count - from_one)
     chosen = np.concatenate([one[:from_one], other[:from_other]])
-    return chosen[np.argsort(-share[chosen], kind="stable")]
+    return chosen[np.argsort(-score[chosen], kind="stable")]
 
 
 def gap_shares(

@@ -38,11 +38,11 @@ from dualgap.certificate import exact_gradient, indefinite
 from dualgap.constraints import feasible_start
 from dualgap.problem import check_objective
 from dualgap.result import Outcome, Snapshot, Status
-from dualgap.solvers._decomposition_active import ActiveVariables, ungrouped
+from dualgap.solvers._decomposition_active import ActiveVariables
 from dualgap.solvers._decomposition_rows import WorkingRows
 from dualgap.solvers._decomposition_select import Chooser
 from dualgap.solvers._subproblem import Subproblem
-from dualgap.solvers._violation import Violation, coupled_violation, grouped_violation
+from dualgap.solvers._violation import Violation, coupled_violation, grouped_violation, ungrouped
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -268,8 +268,9 @@ class _Run:
         misses = self.rows.counts[1]
         kernel = self.rows.block(points)
         self.products += float(self.rows.counts[1] - misses) * self.rows.width * self.rows.cost
+        at = at.astype(np.int64)
         return Subproblem(
-            kernel, at.astype(np.int64), v.sign[chosen], v.ridge[chosen], v.lo[chosen], v.hi[chosen],
+            kernel, at, at, v.sign[chosen], v.ridge[chosen], v.diagonal[chosen], v.lo[chosen], v.hi[chosen],
             v.a[chosen], v.gradient[chosen], v.group[chosen], v.inverse[chosen], v.F[chosen], v.n_groups,
         )  # fmt: skip
 
