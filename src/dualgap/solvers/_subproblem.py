@@ -10,11 +10,13 @@ method, from the present point on, and always ends in a feasible point that is a
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dualgap.kernels.threads import one_blas_thread
 from dualgap.solvers import _pair_steps as pairs
 from dualgap.solvers._interior import interior_point
 
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 
 # Iterations of the interior point method at most; it is done in 10 to 20, or not at all.
 _MOST_INTERIOR = 60
+# Variables from which on a factorisation is worth more than one thread of BLAS; below, threads that wait for each other
+# cost more than they do (beside other work, a hundred times more).
+_WORTH_SHARING = 2000
 # Singular values of F over the working set below this share of the largest are constraints that repeat others.
 _REPEATED = 1e-10
 
@@ -112,7 +117,8 @@ class Subproblem:
         F = _independent(self.F)
         slope = self.gradient - F @ (F.T @ self.gradient)
         low, high = self.lo - self.a, self.hi - self.a
-        d, _, converged = interior_point(H, slope, low, high, F, np.zeros(F.shape[1]), tol, _MOST_INTERIOR)
+        with one_blas_thread() if self.a.size < _WORTH_SHARING else nullcontext():
+            d, _, converged = interior_point(H, slope, low, high, F, np.zeros(F.shape[1]), tol, _MOST_INTERIOR)
         fall, curvature = float(slope @ d), float(d @ (H @ d))
         if not fall < 0.0:
             return False

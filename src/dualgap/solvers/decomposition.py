@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from dualgap.problem import DualQP
 
-# `run` keeps BLAS to one thread meanwhile: products and factorisations of a working set are too small to share.
+# `run` keeps BLAS to one thread meanwhile: kernel rows and working sets are too small to share.
 OWN_THREADS = True
 # Sizes of the working set where none is given: the lecture's "< 100", and what was found fastest.
 _PAPER_SIZE, _IMPROVED_SIZE = 64, 128
