@@ -63,12 +63,20 @@ class WorkingRows:
         return hits + self._stored, misses + self._past
 
     def restrict(self, points: NDArray[np.intp]) -> None:
-        """Shorten the rows to these points (ascending), where it is worth it."""
-        if points.size < _WORTH_MOVING * self.store.width:
+        """Shorten the rows to these points (ascending), where it is worth it.
+
+        A cache with room for all rows keeps them whole: shortened ones are lost when all variables come back.
+        """
+        if self.store.values.shape[0] < self.gram.n and points.size < _WORTH_MOVING * self.store.width:
             self.store.restrict(points)
 
     def reset(self) -> None:
         """Whole rows again."""
+        if self.columns is not None:
+            self.store.reset()
+
+    def leave(self) -> None:
+        """Leave the store whole for whoever comes next."""
         self.store.reset()
 
     def positions(self, points: NDArray[np.intp]) -> NDArray[np.intp]:
