@@ -50,9 +50,9 @@ def test_small_sets_reach_the_optimum_of_clarabel(row, variant, selection, inner
 @pytest.mark.parametrize("variant", ["improved", "paper"])
 @pytest.mark.parametrize("row", ["c_svc", "squared_hinge", "one_class", "nu_svr"])
 def test_coupled_constraints_reach_the_optimum_of_clarabel(row, variant):
-    p = problem(row, n=60, functions=2)
+    p = problem(row, n=40, functions=2)
     assert p.groups is None
-    result = solve(p, "decomposition", gap_tol=1e-6, variant=variant, working_set=24)
+    result = solve(p, "decomposition", gap_tol=1e-6, variant=variant, working_set=20)
     *_, optimum, _ = clarabel_solution(p)
     assert result.status is dualgap.Status.CONVERGED
     assert result.certificate.dual == pytest.approx(-optimum, rel=2e-6)

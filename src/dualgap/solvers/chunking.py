@@ -54,6 +54,8 @@ _ADD_SHARE, _ADD_LEAST, _ADD_MOST = 8, 20, 1000
 # A chunk is solved to this share of the violation outside it: to the end, and as far as it is worth. Never further than
 # half the goal: what lies outside will object first.
 _TO_THE_END, _SHARE, _GOAL_SHARE = 1e-3, 0.1, 0.5
+# A violation outside that is at most this many times what the last chunk was solved to is no objection.
+_HELD = 1.2
 # Pair steps on a chunk at most, for each of its variables: rounded rows can send them in circles.
 _STEPS_EACH = 1000
 # Entry updates, and multiplications in rows that have to be computed, between two looks at limits and callbacks.
@@ -166,6 +168,7 @@ class _Run:
         self.iterations = 0
         self.least, self.fell_at = np.inf, 0
         self.violation = np.inf
+        self.share, self.asked = _SHARE, 0.0
         self.stopped = False
 
     def run(self) -> Outcome:
@@ -275,14 +278,25 @@ class _Run:
         if self.store is None:
             self.store = row_store(self.problem.gram)
             self.counts_before = self.store.counts.copy()
-        self.store.reset()
-        self.store.restrict(points)
+        columns = self.store.columns
+        if columns is None or not np.isin(points, columns, assume_unique=True).all():
+            self.store.reset()
+            self.store.restrict(points)
         return self.store
+
+    def goal(self) -> float:
+        """The violation to which the next program is solved."""
+        if self.paper:
+            return _TO_THE_END * self.violation
+        # Where the variables outside did not object to the last solution, the next may go further at once.
+        held = self.violation <= _HELD * self.asked
+        self.share = max(_SHARE * self.share, _TO_THE_END) if held else _SHARE
+        self.asked = max(self.share * self.violation, _GOAL_SHARE * self.options.tol)
+        return self.asked
 
     def solve(self, program: Subproblem, chunk: NDArray[np.int64], stored: bool) -> None:
         """As far as this variant wants it."""
-        share = _TO_THE_END if self.paper else _SHARE
-        goal = max(share * self.violation, 0.0 if self.paper else _GOAL_SHARE * self.tol)
+        goal = self.goal()
         if self.interior and stored and (program.interior(goal) or self.coupled):
             return
         left = _STEPS_EACH * chunk.size

@@ -56,6 +56,8 @@ _PAPER_SIZE, _IMPROVED_SIZE = 64, 400
 # A working set is solved to this share of the violation outside it: to the end, and as far as it is worth. Never
 # further than half the goal: what lies outside will object first.
 _TO_THE_END, _SHARE, _GOAL_SHARE = 1e-3, 0.1, 0.5
+# A violation outside that is at most this many times what the last set was solved to is no objection.
+_HELD = 1.2
 # Pair steps on a working set at most, for each of its variables, before another one is chosen ("improved").
 _STEPS_EACH = 50
 # Entry updates between two looks at limits and callbacks: a tenth of a second or so.
@@ -175,6 +177,7 @@ class _Run:
         self.updates = self.products = 0.0
         self.least, self.fell_at = np.inf, 0
         self.violation = np.inf
+        self.share, self.asked = _SHARE, 0.0
         self.stopped = False
 
     def run(self) -> Outcome:
@@ -274,10 +277,19 @@ class _Run:
             v.a[chosen], v.gradient[chosen], v.group[chosen], v.inverse[chosen], v.F[chosen], v.n_groups,
         )  # fmt: skip
 
+    def goal(self) -> float:
+        """The violation to which the next program is solved."""
+        if self.paper:
+            return _TO_THE_END * self.violation
+        # Where the variables outside did not object to the last solution, the next may go further at once.
+        held = self.violation <= _HELD * self.asked
+        self.share = max(_SHARE * self.share, _TO_THE_END) if held else _SHARE
+        self.asked = max(self.share * self.violation, _GOAL_SHARE * self.options.tol)
+        return self.asked
+
     def solve(self, program: Subproblem, chosen: NDArray[np.int64]) -> None:
         """As far as this variant wants it."""
-        share = _TO_THE_END if self.paper else _SHARE
-        goal = max(share * self.violation, 0.0 if self.paper else _GOAL_SHARE * self.tol)
+        goal = self.goal()
         if self.interior and (program.interior(goal) or self.coupled):
             return
         # Where the interior point method has not got that far, pairs finish.
