@@ -334,3 +334,15 @@ def test_real_data_agree_with_libsvm(data_folder, name, C, gamma):
     a = np.zeros(y.size)
     a[peer.support_] = np.abs(peer.dual_coef_[0])
     assert result.certificate.dual == pytest.approx(dualgap.certify(p, a)[0].dual, rel=2e-6)
+
+
+@pytest.mark.parametrize("selection", ["gradient", "gap"])
+@pytest.mark.parametrize("inner", ["smo", "ipm"])
+def test_pairs_of_close_points_do_not_stand_still(inner, selection):
+    """The partner of the largest decrease may violate far less than the worst: the pair must move nevertheless."""
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.normal(size=(15, 2)), 4, axis=0) + 1e-3 * rng.normal(size=(60, 2))
+    y = np.where(rng.normal(size=60) > 0, 1.0, -1.0)
+    p = build("c_svc", make_gram(X, Kernel("rbf", gamma=1.0)), y, C=10.0)
+    result = solve(p, "decomposition", tol=1e-3, working_set=2, inner=inner, selection=selection)
+    assert result.status is dualgap.Status.CONVERGED

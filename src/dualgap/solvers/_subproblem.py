@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 # Iterations of the interior point method at most; it is done in 10 to 20, or not at all.
 _MOST_INTERIOR = 60
+# It is not asked for less than this share of the slopes it begins with.
+_FINEST = 1e-9
 # Variables from which on a factorisation is worth more than one thread of BLAS; below, threads that wait for each other
 # cost more than they do (beside other work, a hundred times more).
 _WORTH_SHARING = 2000
@@ -106,7 +108,7 @@ class Subproblem:
         return store.values, store.slot, store.stamp, store.clock
 
     def interior(self, tol: float) -> bool:
-        """Solve by the interior point method; whether the violation within the set is down to `tol`.
+        """Solve by the interior point method; False where it moved nothing or missed `tol`, the violation in the set.
 
         The program is put to it for the change ``d = a - a_now``, whose linear term is the gradient, without the part
         that lies in the span of the constraints (F'd = 0). So both tend to zero, and rounding with them.
@@ -117,8 +119,10 @@ class Subproblem:
         F = _independent(self.F)
         slope = self.gradient - F @ (F.T @ self.gradient)
         low, high = self.lo - self.a, self.hi - self.a
+        # Thresholds that are tol apart leave slopes of half of it.
+        half = max(0.5 * tol if F.shape[1] else tol, _FINEST * float(np.abs(slope).max(initial=0.0)))
         with one_blas_thread() if self.a.size < _WORTH_SHARING else nullcontext():
-            d, _, converged = interior_point(H, slope, low, high, F, np.zeros(F.shape[1]), tol, _MOST_INTERIOR)
+            d, _, converged = interior_point(H, slope, low, high, F, np.zeros(F.shape[1]), half, _MOST_INTERIOR)
         fall, curvature = float(slope @ d), float(d @ (H @ d))
         if not fall < 0.0:
             return False
@@ -130,8 +134,9 @@ class Subproblem:
         after = np.clip(self.a + d, self.lo, self.hi)
         if length == 1.0:
             after = np.where(d == low, self.lo, np.where(d == high, self.hi, after))
+        still = np.array_equal(after, self.a)
         self.a[:] = after
-        return bool(converged and length == 1.0)
+        return bool(converged and length == 1.0 and not still)
 
     def follow(self, members: NDArray[np.int64], direction: NDArray[np.float64]) -> None:
         """Go along a feasible direction of a few variables as far as the objective falls and the box allows."""

@@ -58,8 +58,9 @@ _PAPER_SIZE, _IMPROVED_SIZE = 64, 400
 _TO_THE_END, _SHARE, _GOAL_SHARE = 1e-3, 0.1, 0.5
 # A violation outside that is at most this many times what the last set was solved to is no objection.
 _HELD = 1.2
-# Pair steps on a working set at most, for each of its variables, before another one is chosen ("improved").
-_STEPS_EACH = 50
+# Pair steps on a working set at most, for each of its variables, before another one is chosen; "paper" has a limit only
+# because rounding may keep its goal out of reach.
+_STEPS_EACH, _PAPER_STEPS_EACH = 50, 1000
 # Entry updates between two looks at limits and callbacks: a tenth of a second or so.
 _LOOK_UPDATES, _LOOK_PRODUCTS = 20_000_000, 200_000_000
 # Otherwise a look for every 1000 variables (every n, but not less than 100) that have been in a working set, or an
@@ -197,13 +198,13 @@ class _Run:
             if limit:
                 return self.outcome(Status.MAX_ITER)
             if self.in_circles():
-                return self.outcome(Status.STALLED)  # rounding may be in the way: `run` will look
+                return self.stalled()
             if self.shrinking_due():
                 self.variables.shrink(violation)
                 if self.shrunk_at == self.iterations and violation.pull.size != self.variables.active.size:
                     continue
             if not self.improve(violation, self.chooser.choose(violation, self.variables)):
-                return self.outcome(Status.STOPPED if self.stopped else Status.STALLED)
+                return self.outcome(Status.STOPPED) if self.stopped else self.stalled()
 
     # -- where it stands -----------------------------------------------------------------------------------------
 
@@ -279,6 +280,8 @@ class _Run:
 
     def goal(self) -> float:
         """The violation to which the next program is solved."""
+        if self.size == 2:
+            return 0.0  # a pair chosen for its decrease may violate little: its step is exact anyway
         if self.paper:
             return _TO_THE_END * self.violation
         # Where the variables outside did not object to the last solution, the next may go further at once.
@@ -293,14 +296,11 @@ class _Run:
         if self.interior and (program.interior(goal) or self.coupled):
             return
         # Where the interior point method has not got that far, pairs finish.
-        left = -1 if self.paper else _STEPS_EACH * chosen.size
-        while left:
-            most = max(1, _LOOK_UPDATES // chosen.size)
-            solved, steps = program.pair_steps(goal, most if left < 0 else min(most, left))
-            left -= 0 if left < 0 else steps
-            if solved or steps == 0:
-                return
-            if left and self.look_inside(program, chosen):
+        left = (_PAPER_STEPS_EACH if self.paper else _STEPS_EACH) * chosen.size
+        while left > 0:
+            solved, steps = program.pair_steps(goal, min(left, max(1, _LOOK_UPDATES // chosen.size)))
+            left -= max(1, steps)
+            if solved or (left > 0 and self.look_inside(program, chosen)):
                 return
 
     # -- telling -------------------------------------------------------------------------------------------------
@@ -340,6 +340,10 @@ class _Run:
                 cache_misses=misses,
             )
         )
+
+    def stalled(self) -> Outcome:
+        """Rounding may be in the way: `run` will look at it in exact arithmetic."""
+        return self.outcome(Status.STOPPED if self.look() else Status.STALLED)
 
     def outcome(self, status: Status) -> Outcome:
         """The point reached; the store is left whole."""
