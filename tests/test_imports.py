@@ -97,7 +97,7 @@ SOLVERS = [path.stem for path in (ROOT / "solvers").glob("*.py") if not path.ste
 
 
 # Numerical methods on plain arrays that more than one solver uses; they import no solver.
-SHARED = {"_interior"}
+SHARED = {"_interior", "_pair_steps", "_subproblem", "_violation", "_working_set"}
 
 
 def owner(stem):

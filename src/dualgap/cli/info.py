@@ -97,9 +97,9 @@ def _loads(module: str) -> bool:
 
 
 def _cache_folder() -> str:
-    from dualgap.solvers import _smo_pairs
+    from dualgap.solvers import _pair_steps
 
-    return str(_smo_pairs.pair_chunk.stats.cache_path)
+    return str(_pair_steps.pair_chunk.stats.cache_path)
 
 
 def _data_folder() -> str:

@@ -1,6 +1,6 @@
 """Compiled SMO steps by Platt's heuristics with Keerthi's two thresholds (Modifications 1 and 2).
 
-Notation as in `_smo_pairs`. In every group ``up`` is the largest v known among variables that can go up and ``low``
+Notation as in `_pair_steps`. In every group ``up`` is the largest v known among variables that can go up and ``low``
 the smallest among those that can go down (Keerthi's b_up and b_low are their negatives); a variable violates where
 it lies more than tol beyond the other side's threshold. A pass over all variables examines each against the
 thresholds; between such passes Modification 1 loops over the free variables, Modification 2 steps on the worst
@@ -16,7 +16,7 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-from dualgap.solvers._smo_pairs import (
+from dualgap.solvers._pair_steps import (
     CONVERGED,
     MORE,
     NEED_GRADIENT,

@@ -30,8 +30,8 @@ from dualgap.kernels.cache import ElementStore
 from dualgap.kernels.gram import FullGram, Store, entry_cost, row_store
 from dualgap.problem import check_objective
 from dualgap.result import Outcome, Snapshot, Status
+from dualgap.solvers import _pair_steps as pairs
 from dualgap.solvers import _smo_keerthi as keerthi
-from dualgap.solvers import _smo_pairs as pairs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
