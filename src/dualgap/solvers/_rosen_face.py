@@ -1,0 +1,152 @@
+"""Conjugate gradients on a face: the improved steps of `rosen` over a working set of variables.
+
+A face is the set of points with the same variables at the same bounds. On it the paper's direction, minus the projected
+gradient, is made conjugate to the last one. A step that would leave the box is bent: its end is projected onto the
+box and the constraints, so that many variables reach their bounds at once, and it is kept where it descends further
+than the step clipped at the first bound. Bounds are released together (see `_rosen_projection`) as soon as more is to be
+gained from that than from the face.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dualgap.solvers._rosen_step import FLAT, SNAP, advance, cone, reach
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dualgap.solvers._rosen_projection import Constraints
+
+# Bounds are released when that part of the direction is longer than the part on the face by this factor.
+_RELEASE = 1.0
+
+
+class Face:
+    """A working set of variables, whose point `x` and gradient are moved in place.
+
+    Parameters
+    ----------
+    product : callable
+        ``H d`` over the working set.
+    curvature : float
+        The largest diagonal entry of H: the scale of what counts as flat.
+    x, gradient, lo, hi : ndarray
+        Point, gradient and box.
+    constraints : Constraints
+        Over the working set.
+    """
+
+    def __init__(
+        self,
+        product: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+        curvature: float,
+        x: NDArray[np.float64],
+        gradient: NDArray[np.float64],
+        lo: NDArray[np.float64],
+        hi: NDArray[np.float64],
+        constraints: Constraints,
+    ) -> None:
+        self.product, self.curvature = product, curvature
+        self.x, self.gradient, self.lo, self.hi = x, gradient, lo, hi
+        self.constraints = constraints
+        self.below, self.above = np.empty(x.size), np.empty(x.size)
+        self.decrease = 0.0
+        self.steps = 0
+        self._last: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
+
+    def descend(self, goal: float, most: int) -> bool:
+        """Step until no entry of the direction is larger than `goal`, `most` times at most; True when there."""
+        for _ in range(most):
+            steepest, free = self.steepest()
+            if np.abs(steepest).max(initial=0.0) <= goal:
+                return True
+            if not self.step(steepest, free):
+                return True
+            self.steps += 1
+        return False
+
+    def steepest(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """The feasible direction of steepest descent, and which variables are free."""
+        cone(self.x, self.lo, self.hi, self.below, self.above)
+        free = self.below < self.above
+        free &= (self.below < 0.0) & (self.above > 0.0)
+        return self.constraints.nearest(-self.gradient, self.below, self.above), free
+
+    def step(self, steepest: NDArray[np.float64], free: NDArray[np.bool_]) -> bool:
+        """One direction, one line search; False where rounding leaves nothing to gain."""
+        released = np.where(free, 0.0, steepest)
+        on_face = steepest - released
+        if released @ released > _RELEASE**2 * float(on_face @ on_face):
+            direction, conjugate = steepest, None
+        else:
+            if np.any(released):
+                on_face = self.constraints.nearest(
+                    -self.gradient, np.where(free, -np.inf, 0.0), np.where(free, np.inf, 0.0)
+                )
+            direction = self._conjugate(on_face)
+            conjugate = on_face
+        gain = -float(self.gradient @ direction)
+        if not gain > 0.0:
+            if self._last is None:
+                return False
+            self._last = None  # conjugacy is lost: begin again from the steepest direction
+            direction, gain = on_face, float(on_face @ on_face)
+        Hd = self.product(direction)
+        bend = float(direction @ Hd)
+        flat = FLAT * self.curvature * float(direction @ direction)
+        length = gain / bend if bend > flat else np.inf
+        first, last = reach(self.x, direction, self.lo, self.hi)
+        if length <= first:
+            if np.isinf(length):
+                length = gain / flat
+            advance(self.x, self.gradient, direction, Hd, self.lo, self.hi, length)
+            self.decrease += length * (gain - 0.5 * length * bend)
+            self._last = None if conjugate is None else (direction, conjugate)
+            return length > 0.0
+        self._last = None
+        return self._bounded_step(direction, Hd, gain, bend, first, min(length, last))
+
+    def _conjugate(self, on_face: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The direction on the face, conjugate to the last one there (Polak and Ribiere)."""
+        if self._last is None:
+            return on_face
+        direction, before = self._last
+        share = float(on_face @ (on_face - before)) / float(before @ before)
+        return on_face + max(share, 0.0) * direction
+
+    def _bounded_step(
+        self,
+        direction: NDArray[np.float64],
+        Hd: NDArray[np.float64],
+        gain: float,
+        bend: float,
+        first: float,
+        length: float,
+    ) -> bool:
+        """Clipped at the first bound, or bent along the bounds where that descends further."""
+        clipped = first * (gain - 0.5 * first * bend)
+        moving = direction != 0.0
+        lo, hi = np.where(moving, self.lo, self.x), np.where(moving, self.hi, self.x)
+        end = self.constraints.nearest(self.x + length * direction, lo, hi, self.constraints.sums(self.x))
+        chord = end - self.x
+        chord_gain = -float(self.gradient @ chord)
+        if chord_gain > clipped:  # more cannot be gained along it than its slope promises, but for negative curvature
+            Hc = self.product(chord)
+            chord_bend = float(chord @ Hc)
+            share = min(1.0, chord_gain / chord_bend) if chord_bend > 0.0 else 1.0
+            bent = share * (chord_gain - 0.5 * share * chord_bend)
+            if bent > clipped:
+                if share == 1.0:
+                    self.x[:] = end
+                    self.gradient += Hc
+                else:
+                    advance(self.x, self.gradient, chord, Hc, self.lo, self.hi, share)
+                self.decrease += bent
+                return True
+        advance(self.x, self.gradient, direction, Hd, self.lo, self.hi, first)
+        self.decrease += clipped
+        return first > 0.0

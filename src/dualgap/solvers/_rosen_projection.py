@@ -1,0 +1,228 @@
+"""Projections for `rosen`: the nearest point of a box on the equality constraints.
+
+One question serves directions and points alike::
+
+    nearest(z) = argmin |x - z|^2    subject to    lo <= x <= hi,    F'x = sums
+
+whose solution is ``x = clip(z - F eta, lo, hi)`` with the multipliers eta that meet the sums.
+
+* ``z = -gradient``, x zero but for the free variables: the paper's direction d. Where nothing clips, eta is the mean
+  over the free variables that the paper prints.
+* The same with variables at a bound allowed to leave it: the direction that releases as many bounds as can be released
+  together. It is feasible and descends (minus the gradient is the sum of d and of a normal of the feasible set), and it
+  is zero only at the optimum; no choice of multipliers by sign has these properties.
+* z a point outside of the box: where a step ends that lets several variables reach their bounds.
+
+Constraints that fall apart into groups have one multiplier each, the zero of a decreasing piecewise linear function.
+Coupled ones are met by Newton's method in k multipliers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numba as nb
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dualgap.problem import DualQP
+
+# Passes over the variables at most: Newton's method on a piecewise linear function takes some five, and bisection,
+# where that would cycle, has used up a float64 after this many.
+_PASSES = 100
+# A residual this small against the terms of its sum is rounding.
+_ROUNDING = 4e-16
+# Coupled constraints: Newton steps, halvings of one, and the share of a decrease that a step must bring.
+_NEWTON_STEPS, _HALVINGS, _SUFFICIENT = 100, 40, 1e-4
+# Curvature added where too few variables move, relative to that of all: it makes a long gradient step of Newton's.
+_LEAST_CURVATURE = 1e-12
+
+
+class Constraints(Protocol):
+    """The equality constraints over some of the variables."""
+
+    def take(self, variables: NDArray[np.intp]) -> Constraints:
+        """The same constraints over fewer variables."""
+
+    def sums(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What the constraints add up to."""
+
+    def nearest(
+        self,
+        z: NDArray[np.float64],
+        lo: NDArray[np.float64],
+        hi: NDArray[np.float64],
+        sums: NDArray[np.float64] | None = None,
+    ) -> NDArray[np.float64]:
+        """The point of the box nearest to `z` with these sums (zero when None)."""
+
+
+def constraints(problem: DualQP) -> Constraints:
+    """The constraints of a problem over all of its variables."""
+    groups = problem.groups
+    if groups is None:
+        return Coupled(problem.F)
+    return Grouped(groups.scale, groups.group, groups.rhs.size)
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """Independent constraints, ``sum over i in g of scale_i x_i``."""
+
+    scale: NDArray[np.float64]
+    group: NDArray[np.int64]
+    count: int
+
+    def take(self, variables: NDArray[np.intp]) -> Grouped:
+        """The same constraints over fewer variables."""
+        return Grouped(self.scale[variables], self.group[variables], self.count)
+
+    def sums(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What each group adds up to."""
+        tied = self.group >= 0
+        return np.bincount(self.group[tied], self.scale[tied] * x[tied], self.count)
+
+    def nearest(
+        self,
+        z: NDArray[np.float64],
+        lo: NDArray[np.float64],
+        hi: NDArray[np.float64],
+        sums: NDArray[np.float64] | None = None,
+    ) -> NDArray[np.float64]:
+        """The point of the box nearest to `z` with these sums (zero when None)."""
+        x = np.empty(z.size)
+        _nearest_of_groups(z, lo, hi, self.scale, self.group, np.zeros(self.count) if sums is None else sums, x)
+        return x
+
+
+@nb.njit(cache=True, nogil=True)
+def _nearest_of_groups(z, lo, hi, scale, group, sums, x):  # type: ignore[no-untyped-def]
+    """Solve ``sum scale_i clip(z_i - scale_i theta, lo_i, hi_i) = sums`` for theta, all groups side by side.
+
+    Newton's method, with the slope to the side on which the zero lies, kept between the signs seen so far.
+    """
+    count, n = sums.size, z.size
+    theta = np.zeros(count)
+    below, above = np.full(count, -np.inf), np.full(count, np.inf)
+    off, terms, ahead, behind = np.empty(count), np.empty(count), np.empty(count), np.empty(count)
+    after, before = np.empty(count), np.empty(count)
+    going = np.ones(count, dtype=np.bool_)
+    for _ in range(_PASSES):
+        for g in range(count):
+            off[g], terms[g], ahead[g], behind[g] = -sums[g], abs(sums[g]), 0.0, 0.0
+            after[g], before[g] = np.inf, -np.inf
+        for i in range(n):
+            g = group[i]
+            if g < 0:
+                x[i] = min(max(z[i], lo[i]), hi[i])
+                continue
+            c = scale[i]
+            at = z[i] - c * theta[g]
+            x[i] = min(max(at, lo[i]), hi[i])
+            off[g] += c * x[i]
+            terms[g] += abs(c * x[i])
+            if lo[i] >= hi[i]:
+                continue
+            # Whether x moves when theta grows (ahead) or falls (behind), and where it begins to move.
+            first, last = (z[i] - hi[i]) / c, (z[i] - lo[i]) / c
+            if c < 0.0:
+                first, last = last, first
+            if first <= theta[g] < last:
+                ahead[g] += c * c
+            if first < theta[g] <= last:
+                behind[g] += c * c
+            if first > theta[g]:
+                after[g] = min(after[g], first)
+            if last < theta[g]:
+                before[g] = max(before[g], last)
+        unfinished = False
+        for g in range(count):
+            if not going[g] or abs(off[g]) <= _ROUNDING * terms[g]:
+                going[g] = False
+                continue
+            if off[g] > 0.0:
+                below[g] = theta[g]
+                step = theta[g] + off[g] / ahead[g] if ahead[g] > 0.0 else after[g]
+            else:
+                above[g] = theta[g]
+                step = theta[g] + off[g] / behind[g] if behind[g] > 0.0 else before[g]
+            if not below[g] < step < above[g] and below[g] > -np.inf and above[g] < np.inf:
+                step = 0.5 * (below[g] + above[g])
+            if step == theta[g] or not np.isfinite(step):  # to the last digit, or as near as the box allows
+                going[g] = False
+                continue
+            theta[g] = step
+            unfinished = True
+        if not unfinished:
+            return
+
+
+@dataclass(frozen=True)
+class Coupled:
+    """Constraints that do not fall apart: a column of F each."""
+
+    F: NDArray[np.float64]
+
+    def take(self, variables: NDArray[np.intp]) -> Coupled:
+        """The same constraints over fewer variables."""
+        return Coupled(self.F[variables])
+
+    def sums(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """``F'x``."""
+        return self.F.T @ x
+
+    def nearest(
+        self,
+        z: NDArray[np.float64],
+        lo: NDArray[np.float64],
+        hi: NDArray[np.float64],
+        sums: NDArray[np.float64] | None = None,
+    ) -> NDArray[np.float64]:
+        """The point of the box nearest to `z` with these sums (zero when None).
+
+        Newton's method on the concave dual ``min over x of |x - z|^2/2 + eta'(F'x - sums)``.
+        """
+        F = self.F
+        sums = np.zeros(F.shape[1]) if sums is None else sums
+        floor = _LEAST_CURVATURE * np.maximum((F * F).sum(axis=0), 1e-300)
+        eta = np.zeros(F.shape[1])
+        x, value, off, terms = self._dual(eta, z, lo, hi, sums)
+        for _ in range(_NEWTON_STEPS):
+            if np.all(np.abs(off) <= _ROUNDING * terms):
+                break
+            # A variable on the verge of moving counts as moving: it does so for one of the two signs of a step.
+            at = z - F @ eta
+            moving = (at >= lo) & (at <= hi) & (lo < hi)
+            curvature = F[moving].T @ F[moving]
+            curvature[np.diag_indices_from(curvature)] += floor
+            step = np.linalg.lstsq(curvature, off, rcond=None)[0]
+            length, rise = 1.0, float(off @ step)
+            for _ in range(_HALVINGS):
+                trial = self._dual(eta + length * step, z, lo, hi, sums)
+                # Near the end values differ by rounding alone; a residual that halves says more.
+                if trial[1] > value + _SUFFICIENT * length * rise or np.abs(trial[2]).max() < 0.5 * np.abs(off).max():
+                    break
+                length *= 0.5
+            else:
+                break
+            eta = eta + length * step
+            x, value, off, terms = trial
+        return x
+
+    def _dual(
+        self,
+        eta: NDArray[np.float64],
+        z: NDArray[np.float64],
+        lo: NDArray[np.float64],
+        hi: NDArray[np.float64],
+        sums: NDArray[np.float64],
+    ) -> tuple[NDArray[np.float64], float, NDArray[np.float64], NDArray[np.float64]]:
+        """Minimiser, value and gradient of the dual at `eta`, and the size of the gradient's terms."""
+        shift = self.F @ eta
+        x = np.clip(z - shift, lo, hi)
+        off = self.F.T @ x - sums
+        value = 0.5 * float((x - z) @ (x - z)) + float(eta @ off)
+        return x, value, off, np.abs(self.F).T @ np.abs(x) + np.abs(sums)
