@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dualgap.solvers._rosen_step import FLAT, SNAP, advance, cone, reach
+from dualgap.solvers._rosen_step import FLAT, advance, cone, reach
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dualgap.solvers._rosen_projection import Constraints
 
-# Bounds are released when that part of the direction is longer than the part on the face by this factor.
-_RELEASE = 1.0
+# Bounds are released when the squared length of the direction on the face is this share of that with releases.
+_RELEASE = 0.1
 
 
 class Face:
@@ -72,23 +72,18 @@ class Face:
     def steepest(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """The feasible direction of steepest descent, and which variables are free."""
         cone(self.x, self.lo, self.hi, self.below, self.above)
-        free = self.below < self.above
-        free &= (self.below < 0.0) & (self.above > 0.0)
+        free = (self.below < 0.0) & (self.above > 0.0)
         return self.constraints.nearest(-self.gradient, self.below, self.above), free
 
     def step(self, steepest: NDArray[np.float64], free: NDArray[np.bool_]) -> bool:
         """One direction, one line search; False where rounding leaves nothing to gain."""
-        released = np.where(free, 0.0, steepest)
-        on_face = steepest - released
-        if released @ released > _RELEASE**2 * float(on_face @ on_face):
-            direction, conjugate = steepest, None
-        else:
-            if np.any(released):
-                on_face = self.constraints.nearest(
-                    -self.gradient, np.where(free, -np.inf, 0.0), np.where(free, np.inf, 0.0)
-                )
-            direction = self._conjugate(on_face)
-            conjugate = on_face
+        on_face = steepest
+        if np.any(steepest[~free]):
+            on_face = self.constraints.nearest(
+                -self.gradient, np.where(free, -np.inf, 0.0), np.where(free, np.inf, 0.0)
+            )
+        release = float(on_face @ on_face) < _RELEASE * float(steepest @ steepest)
+        direction = steepest if release else self._conjugate(on_face)
         gain = -float(self.gradient @ direction)
         if not gain > 0.0:
             if self._last is None:
@@ -105,7 +100,7 @@ class Face:
                 length = gain / flat
             advance(self.x, self.gradient, direction, Hd, self.lo, self.hi, length)
             self.decrease += length * (gain - 0.5 * length * bend)
-            self._last = None if conjugate is None else (direction, conjugate)
+            self._last = None if release else (direction, on_face)
             return length > 0.0
         self._last = None
         return self._bounded_step(direction, Hd, gain, bend, first, min(length, last))
