@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 # Bounds are released when the squared length of the direction on the face is this share of that with releases.
 _RELEASE = 0.1
+_BENDS, _ENOUGH, _SHORTEN = 5, 0.1, 0.1
 
 
 class Face:
@@ -126,22 +127,23 @@ class Face:
         clipped = first * (gain - 0.5 * first * bend)
         moving = direction != 0.0
         lo, hi = np.where(moving, self.lo, self.x), np.where(moving, self.hi, self.x)
-        end = self.constraints.nearest(self.x + length * direction, lo, hi, self.constraints.sums(self.x))
-        chord = end - self.x
-        chord_gain = -float(self.gradient @ chord)
-        if chord_gain > clipped:  # more cannot be gained along it than its slope promises, but for negative curvature
+        sums = self.constraints.sums(self.x)
+        for _ in range(_BENDS):
+            end = self.constraints.nearest(self.x + length * direction, lo, hi, sums)
+            chord = end - self.x
+            promised = -float(self.gradient @ chord)
+            if promised <= clipped:  # no more can be gained than the slope promises
+                break
             Hc = self.product(chord)
-            chord_bend = float(chord @ Hc)
-            share = min(1.0, chord_gain / chord_bend) if chord_bend > 0.0 else 1.0
-            bent = share * (chord_gain - 0.5 * share * chord_bend)
-            if bent > clipped:
-                if share == 1.0:
-                    self.x[:] = end
-                    self.gradient += Hc
-                else:
-                    advance(self.x, self.gradient, chord, Hc, self.lo, self.hi, share)
+            bent = promised - 0.5 * float(chord @ Hc)
+            if bent >= max(clipped, _ENOUGH * promised):
+                self.x[:] = end
+                self.gradient += Hc
                 self.decrease += bent
                 return True
+            length *= max(_SHORTEN, promised / max(float(chord @ Hc), 1e-300))
+            if length <= first:
+                break
         advance(self.x, self.gradient, direction, Hd, self.lo, self.hi, first)
         self.decrease += clipped
         return first > 0.0

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dualgap.kernels.gram import entry_cost
+from dualgap.kernels.row_cache import add_rows
 from dualgap.result import Outcome, Status
 from dualgap.solvers._rosen_face import Face
 from dualgap.solvers._rosen_step import cone
@@ -110,11 +111,15 @@ def _product(
     run: Run, chosen: NDArray[np.intp], matrix: NDArray[np.float64] | None
 ) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
     """Products with H over the working set: with its matrix, or with entries that are made when they are needed."""
-    if matrix is not None:
-        return matrix.dot
+
 
     def product(d: NDArray[np.float64]) -> NDArray[np.float64]:
         moving = np.flatnonzero(d)
-        return run.rows.product_within(chosen, moving, d[moving])
+        if matrix is None:
+            return run.rows.product_within(chosen, moving, d[moving])
+        # H is symmetric: of its rows only those that count are read.
+        out = np.zeros(d.size)
+        add_rows(matrix, moving, d[moving], None, out)
+        return out
 
     return product
