@@ -16,6 +16,7 @@ from dualgap.solvers._rosen_step import cone
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dualgap.problem import DualQP
     from dualgap.solvers._rosen_run import Run
 
 # A working set is solved until the largest entry of its direction is this share of that over all variables; and no
@@ -45,12 +46,13 @@ def improved_steps(run: Run, tol: float) -> Outcome:
             return run.outcome(Status.MAX_ITER)
         chosen, longest = _working_set(run)
         before, objective = run.a[chosen], run.objective
-        stopped = _solve(run, chosen, max(_SHARE * longest, _TOL_SHARE * tol))
+        # Coupled constraints, or scales other than one, may ask for a shorter direction than that.
+        enough = _TOL_SHARE * tol if longest > _TOL_SHARE * tol else 0.0
+        if _solve(run, chosen, max(_SHARE * longest, enough)):
+            return run.outcome(Status.STOPPED)
         delta = run.a[chosen] - before
         moved = np.flatnonzero(delta)
         run.gradient += run.rows.product(chosen[moved], delta[moved])
-        if stopped:
-            return run.outcome(Status.STOPPED)
         idle = idle + 1 if objective - run.objective <= _ROUNDING * abs(objective) else 0
         if moved.size == 0 or idle == _PATIENCE:
             return run.outcome(Status.STALLED)
@@ -67,7 +69,7 @@ def _working_set(run: Run) -> tuple[NDArray[np.intp], float]:
     released = np.flatnonzero(~free & (direction != 0.0))
     most = max(_RELEASED, int(free.sum()))
     if released.size > most:
-        some = np.sort(np.concatenate([np.flatnonzero(free), _largest(released, direction, p.sign, most // 2)]))
+        some = np.sort(np.concatenate([np.flatnonzero(free), _largest(p, released, direction, most)]))
         within = run.constraints.take(some).nearest(-run.gradient[some], below[some], above[some])
         if np.abs(within).max() > _BALANCED * longest:
             return some, longest
@@ -75,14 +77,19 @@ def _working_set(run: Run) -> tuple[NDArray[np.intp], float]:
 
 
 def _largest(
-    released: NDArray[np.intp], direction: NDArray[np.float64], sign: NDArray[np.float64], each: int
+    problem: DualQP, released: NDArray[np.intp], direction: NDArray[np.float64], most: int
 ) -> NDArray[np.intp]:
-    """The variables that would move furthest; as many upwards as downwards, because they have to make up for another."""
-    upwards = direction[released] * sign[released] > 0.0
+    """The variables that would move furthest; of each group as many upwards as downwards, to make up for each other."""
+    groups = problem.groups
+    scale = problem.sign if groups is None else np.where(groups.group < 0, 1.0, groups.scale)
+    side = 2 * (np.zeros(problem.n, dtype=np.int64) if groups is None else groups.group) + (scale * direction > 0.0)
+    side = side[released]
+    sides = np.unique(side)
     parts = []
-    for side in (released[upwards], released[~upwards]):
-        order = np.argsort(-np.abs(direction[side]), kind="stable")
-        parts.append(side[order[:each]])
+    for one in sides:
+        members = released[side == one]
+        order = np.argsort(-np.abs(direction[members]), kind="stable")
+        parts.append(members[order[: most // sides.size]])
     return np.concatenate(parts)
 
 
@@ -111,7 +118,6 @@ def _product(
     run: Run, chosen: NDArray[np.intp], matrix: NDArray[np.float64] | None
 ) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
     """Products with H over the working set: with its matrix, or with entries that are made when they are needed."""
-
 
     def product(d: NDArray[np.float64]) -> NDArray[np.float64]:
         moving = np.flatnonzero(d)

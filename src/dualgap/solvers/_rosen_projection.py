@@ -83,7 +83,8 @@ class Grouped:
     def sums(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """What each group adds up to."""
         tied = self.group >= 0
-        return np.bincount(self.group[tied], self.scale[tied] * x[tied], self.count)
+        sums = np.bincount(self.group[tied], self.scale[tied] * x[tied], self.count)
+        return sums.astype(np.float64, copy=False)
 
     def nearest(
         self,

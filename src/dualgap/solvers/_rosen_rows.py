@@ -34,7 +34,8 @@ class Rows:
         """``H[:, variables] @ weights``."""
         p = self.problem
         # The variables of one point share its row.
-        on_points = np.bincount(p.index[variables], p.sign[variables] * weights, p.gram.n)
+        on_points = np.zeros(p.gram.n)
+        np.add.at(on_points, p.index[variables], p.sign[variables] * weights)
         points = np.flatnonzero(on_points)
         sums = np.zeros(p.gram.n)
         if points.size <= self.capacity:

@@ -23,8 +23,8 @@ the paper (``variant="paper"``), here for y'a = 0 and N free variables:
 
 Any constraints will do for it: projections take one multiplier a group, or k of them where constraints are coupled.
 
-Cost of a step: a product with H over the working set (n times the free variables for ``paper``), from kernel rows in the
-cache; for each release, n times the variables that have moved. Use it to take an approximate solution to high accuracy
+Cost of a step: a product with H over the working set (n times the free variables for ``paper``), from cached kernel
+rows; for each release, n times the variables that have moved. Use it to take an approximate solution to high accuracy
 (`solve`'s ``polish="rosen"``), and where the free variables are few: up to some thousand.
 """
 
