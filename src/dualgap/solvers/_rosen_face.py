@@ -87,13 +87,14 @@ class Face:
                 -self.gradient, np.where(free, -np.inf, 0.0), np.where(free, np.inf, 0.0)
             )
         release = float(on_face @ on_face) < _RELEASE * float(steepest @ steepest)
+        # Along the constraints the slope is that of the projected gradient, which has kept its digits.
+        projected = steepest if release else on_face
         direction = steepest if release else self._conjugate(on_face)
-        gain = -float(self.gradient @ direction)
-        if not gain > 0.0:
-            if self._last is None:
+        gain = float(projected @ direction)
+        if not gain > 0.0:  # conjugacy is lost: begin again from the steepest direction
+            direction, gain = projected, float(projected @ projected)
+            if gain == 0.0:
                 return False
-            self._last = None  # conjugacy is lost: begin again from the steepest direction
-            direction, gain = on_face, float(on_face @ on_face)
         Hd = self.product(direction)
         bend = float(direction @ Hd)
         flat = FLAT * self.curvature * float(direction @ direction)
@@ -107,7 +108,7 @@ class Face:
             self._last = None if release else (direction, on_face)
             return length > 0.0
         self._last = None
-        return self._bounded_step(direction, Hd, gain, bend, first, min(length, last))
+        return self._bounded_step(projected, direction, Hd, gain, bend, first, min(length, last))
 
     def _conjugate(self, on_face: NDArray[np.float64]) -> NDArray[np.float64]:
         """The direction on the face, conjugate to the last one there (Polak and Ribiere)."""
@@ -119,6 +120,7 @@ class Face:
 
     def _bounded_step(
         self,
+        projected: NDArray[np.float64],
         direction: NDArray[np.float64],
         Hd: NDArray[np.float64],
         gain: float,
@@ -134,7 +136,7 @@ class Face:
         for _ in range(_BENDS):
             end = self.constraints.nearest(self.x + length * direction, lo, hi, sums)
             chord = end - self.x
-            promised = -float(self.gradient @ chord)
+            promised = float(projected @ chord)
             if promised <= clipped:  # no more can be gained than the slope promises
                 break
             Hc = self.product(chord)

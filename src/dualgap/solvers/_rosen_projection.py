@@ -13,6 +13,9 @@ whose solution is ``x = clip(z - F eta, lo, hi)`` with the multipliers eta that 
   is zero only at the optimum; no choice of multipliers by sign has these properties.
 * z a point outside of the box: where a step ends that lets several variables reach their bounds.
 
+Close to the optimum directions are many digits shorter than gradients. What is left of rounded sums is then projected
+once more: a direction off the constraints descends by leaving them.
+
 Constraints that fall apart into groups have one multiplier each, the zero of a decreasing piecewise linear function.
 Coupled ones are met by Newton's method in k multipliers.
 """
@@ -68,6 +71,14 @@ def constraints(problem: DualQP) -> Constraints:
     return Grouped(groups.scale, groups.group, groups.rhs.size)
 
 
+def _held(
+    x: NDArray[np.float64], lo: NDArray[np.float64], hi: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The box with those that are at a bound held there: rounding shall not move them."""
+    inside = (x > lo) & (x < hi)
+    return np.where(inside, lo, x), np.where(inside, hi, x)
+
+
 @dataclass(frozen=True)
 class Grouped:
     """Independent constraints, ``sum over i in g of scale_i x_i``."""
@@ -95,7 +106,10 @@ class Grouped:
     ) -> NDArray[np.float64]:
         """The point of the box nearest to `z` with these sums (zero when None)."""
         x = np.empty(z.size)
-        _nearest_of_groups(z, lo, hi, self.scale, self.group, np.zeros(self.count) if sums is None else sums, x)
+        sums = np.zeros(self.count) if sums is None else sums
+        if not _nearest_of_groups(z, lo, hi, self.scale, self.group, sums, x):
+            lo, hi = _held(x, lo, hi)
+            _nearest_of_groups(x.copy(), lo, hi, self.scale, self.group, sums, x)
         return x
 
 
@@ -103,7 +117,9 @@ class Grouped:
 def _nearest_of_groups(z, lo, hi, scale, group, sums, x):  # type: ignore[no-untyped-def]
     """Solve ``sum scale_i clip(z_i - scale_i theta, lo_i, hi_i) = sums`` for theta, all groups side by side.
 
-    Newton's method, with the slope to the side on which the zero lies, kept between the signs seen so far.
+    Newton's method, with the slope to the side on which the zero lies, kept between the signs seen so far. False where
+    a sum is missed by more than the rounding of its terms: x is then less than z by so much that theta has not the
+    digits for it.
     """
     count, n = sums.size, z.size
     theta = np.zeros(count)
@@ -158,7 +174,8 @@ def _nearest_of_groups(z, lo, hi, scale, group, sums, x):  # type: ignore[no-unt
             theta[g] = step
             unfinished = True
         if not unfinished:
-            return
+            break
+    return np.all(np.abs(off) <= _ROUNDING * terms)
 
 
 @dataclass(frozen=True)
@@ -186,14 +203,21 @@ class Coupled:
 
         Newton's method on the concave dual ``min over x of |x - z|^2/2 + eta'(F'x - sums)``.
         """
+        sums = np.zeros(self.F.shape[1]) if sums is None else sums
+        x, exact = self._newton(z, lo, hi, sums)
+        return x if exact else self._newton(x, *_held(x, lo, hi), sums)[0]
+
+    def _newton(
+        self, z: NDArray[np.float64], lo: NDArray[np.float64], hi: NDArray[np.float64], sums: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], bool]:
+        """The nearest point, and whether its sums are met to rounding."""
         F = self.F
-        sums = np.zeros(F.shape[1]) if sums is None else sums
         floor = _LEAST_CURVATURE * np.maximum((F * F).sum(axis=0), 1e-300)
         eta = np.zeros(F.shape[1])
         x, value, off, terms = self._dual(eta, z, lo, hi, sums)
         for _ in range(_NEWTON_STEPS):
             if np.all(np.abs(off) <= _ROUNDING * terms):
-                break
+                return x, True
             # A variable on the verge of moving counts as moving: it does so for one of the two signs of a step.
             at = z - F @ eta
             moving = (at >= lo) & (at <= hi) & (lo < hi)
@@ -208,10 +232,10 @@ class Coupled:
                     break
                 length *= 0.5
             else:
-                break
+                return x, False
             eta = eta + length * step
             x, value, off, terms = trial
-        return x
+        return x, False
 
     def _dual(
         self,
