@@ -215,9 +215,10 @@ class Coupled:
         floor = _LEAST_CURVATURE * np.maximum((F * F).sum(axis=0), 1e-300)
         eta = np.zeros(F.shape[1])
         x, value, off, terms = self._dual(eta, z, lo, hi, sums)
+        digits = _ROUNDING * (np.abs(F).T @ np.abs(z))  # more than that is not known of z - F eta
         for _ in range(_NEWTON_STEPS):
-            if np.all(np.abs(off) <= _ROUNDING * terms):
-                return x, True
+            if np.all(np.abs(off) <= np.maximum(_ROUNDING * terms, digits)):
+                return x, bool(np.all(np.abs(off) <= _ROUNDING * terms))
             # A variable on the verge of moving counts as moving: it does so for one of the two signs of a step.
             at = z - F @ eta
             moving = (at >= lo) & (at <= hi) & (lo < hi)
