@@ -38,8 +38,9 @@ if TYPE_CHECKING:
 _PASSES = 100
 # A residual this small against the terms of its sum is rounding.
 _ROUNDING = 4e-16
-# Coupled constraints: Newton steps, halvings of one, and the share of a decrease that a step must bring.
-_NEWTON_STEPS, _HALVINGS, _SUFFICIENT = 100, 40, 1e-4
+# Coupled constraints: Newton steps at most, lengths tried for each, by which factor the slope must fall, and how much
+# longer the next length is while it has not.
+_NEWTON_STEPS, _SEARCH, _FLATTER, _LONGER = 100, 100, 0.5, 4.0
 # Curvature added where too few variables move, relative to that of all: it makes a long gradient step of Newton's.
 _LEAST_CURVATURE = 1e-12
 
@@ -213,42 +214,48 @@ class Coupled:
         """The nearest point, and whether its sums are met to rounding."""
         F = self.F
         floor = _LEAST_CURVATURE * np.maximum((F * F).sum(axis=0), 1e-300)
-        eta = np.zeros(F.shape[1])
-        x, value, off, terms = self._dual(eta, z, lo, hi, sums)
         digits = _ROUNDING * (np.abs(F).T @ np.abs(z))  # more than that is not known of z - F eta
+        eta = np.zeros(F.shape[1])
+        x = np.clip(z, lo, hi)
         for _ in range(_NEWTON_STEPS):
-            if np.all(np.abs(off) <= np.maximum(_ROUNDING * terms, digits)):
-                return x, bool(np.all(np.abs(off) <= _ROUNDING * terms))
+            off = F.T @ x - sums
+            terms = _ROUNDING * (np.abs(F).T @ np.abs(x) + np.abs(sums))
+            if np.all(np.abs(off) <= np.maximum(terms, digits)):
+                return x, bool(np.all(np.abs(off) <= terms))
             # A variable on the verge of moving counts as moving: it does so for one of the two signs of a step.
             at = z - F @ eta
             moving = (at >= lo) & (at <= hi) & (lo < hi)
             curvature = F[moving].T @ F[moving]
             curvature[np.diag_indices_from(curvature)] += floor
             step = np.linalg.lstsq(curvature, off, rcond=None)[0]
-            length, rise = 1.0, float(off @ step)
-            for _ in range(_HALVINGS):
-                trial = self._dual(eta + length * step, z, lo, hi, sums)
-                # Near the end values differ by rounding alone; a residual that halves says more.
-                if trial[1] > value + _SUFFICIENT * length * rise or np.abs(trial[2]).max() < 0.5 * np.abs(off).max():
-                    break
-                length *= 0.5
-            else:
+            length = self._length(at, F @ step, lo, hi, sums @ step, float(off @ step))
+            if length == 0.0:
                 return x, False
             eta = eta + length * step
-            x, value, off, terms = trial
+            x = np.clip(z - F @ eta, lo, hi)
         return x, False
 
-    def _dual(
+    def _length(
         self,
-        eta: NDArray[np.float64],
-        z: NDArray[np.float64],
+        at: NDArray[np.float64],
+        rate: NDArray[np.float64],
         lo: NDArray[np.float64],
         hi: NDArray[np.float64],
-        sums: NDArray[np.float64],
-    ) -> tuple[NDArray[np.float64], float, NDArray[np.float64], NDArray[np.float64]]:
-        """Minimiser, value and gradient of the dual at `eta`, and the size of the gradient's terms."""
-        shift = self.F @ eta
-        x = np.clip(z - shift, lo, hi)
-        off = self.F.T @ x - sums
-        value = 0.5 * float((x - z) @ (x - z)) + float(eta @ off)
-        return x, value, off, np.abs(self.F).T @ np.abs(x) + np.abs(sums)
+        sums: float,
+        slope: float,
+    ) -> float:
+        """How far to go: until the slope of the dual, which falls on the way, is small against that at the start.
+
+        Slopes, because values differ by rounding alone long before the sums are met.
+        """
+        length, short, long = 1.0, 0.0, np.inf
+        for _ in range(_SEARCH):
+            there = float(rate @ np.clip(at - length * rate, lo, hi)) - sums
+            if abs(there) <= _FLATTER * slope:
+                return length
+            if there > 0.0:
+                short = length
+            else:
+                long = length
+            length = _LONGER * short if long == np.inf else 0.5 * (short + long)
+        return short
