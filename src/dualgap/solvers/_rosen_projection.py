@@ -41,7 +41,7 @@ _ROUNDING = 4e-16
 # Coupled constraints: Newton steps at most, lengths tried for each, by which factor the slope must fall, and how much
 # longer the next length is while it has not.
 _NEWTON_STEPS, _SEARCH, _FLATTER, _LONGER = 100, 100, 0.5, 4.0
-# Curvature added where too few variables move, relative to that of all: it makes a long gradient step of Newton's.
+# Least curvature added, relative to that of all variables, which keeps Newton's system solvable.
 _LEAST_CURVATURE = 1e-12
 
 
@@ -213,7 +213,7 @@ class Coupled:
     ) -> tuple[NDArray[np.float64], bool]:
         """The nearest point, and whether its sums are met to rounding."""
         F = self.F
-        floor = _LEAST_CURVATURE * np.maximum((F * F).sum(axis=0), 1e-300)
+        squares, size = np.maximum((F * F).sum(axis=0), 1e-300), np.abs(F).T @ np.abs(z) + np.abs(sums) + 1e-300
         digits = _ROUNDING * (np.abs(F).T @ np.abs(z))  # more than that is not known of z - F eta
         eta = np.zeros(F.shape[1])
         x = np.clip(z, lo, hi)
@@ -226,7 +226,9 @@ class Coupled:
             at = z - F @ eta
             moving = (at >= lo) & (at <= hi) & (lo < hi)
             curvature = F[moving].T @ F[moving]
-            curvature[np.diag_indices_from(curvature)] += floor
+            # Where too few variables move for all multipliers, the rest is a gradient step; less so towards the end.
+            missing = min(1.0, float((np.abs(off) / size).max()))
+            curvature[np.diag_indices_from(curvature)] += max(missing, _LEAST_CURVATURE) * squares
             step = np.linalg.lstsq(curvature, off, rcond=None)[0]
             length = self._length(at, F @ step, lo, hi, sums @ step, float(off @ step))
             if length == 0.0:
