@@ -200,64 +200,76 @@ class Coupled:
         hi: NDArray[np.float64],
         sums: NDArray[np.float64] | None = None,
     ) -> NDArray[np.float64]:
-        """The point of the box nearest to `z` with these sums (zero when None).
-
-        Newton's method on the concave dual ``min over x of |x - z|^2/2 + eta'(F'x - sums)``.
-        """
+        """The point of the box nearest to `z` with these sums (zero when None)."""
+        x = np.empty(z.size)
         sums = np.zeros(self.F.shape[1]) if sums is None else sums
-        x, exact = self._newton(z, lo, hi, sums)
-        return x if exact else self._newton(x, *_held(x, lo, hi), sums)[0]
+        if not _nearest_of_coupled(z, lo, hi, self.F, sums, x):
+            _nearest_of_coupled(x.copy(), *_held(x, lo, hi), self.F, sums, x)
+        return x
 
-    def _newton(
-        self, z: NDArray[np.float64], lo: NDArray[np.float64], hi: NDArray[np.float64], sums: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], bool]:
-        """The nearest point, and whether its sums are met to rounding."""
-        F = self.F
-        squares, size = np.maximum((F * F).sum(axis=0), 1e-300), np.abs(F).T @ np.abs(z) + np.abs(sums) + 1e-300
-        digits = _ROUNDING * (np.abs(F).T @ np.abs(z))  # more than that is not known of z - F eta
-        eta = np.zeros(F.shape[1])
-        x = np.clip(z, lo, hi)
-        for _ in range(_NEWTON_STEPS):
-            off = F.T @ x - sums
-            terms = _ROUNDING * (np.abs(F).T @ np.abs(x) + np.abs(sums))
-            if np.all(np.abs(off) <= np.maximum(terms, digits)):
-                return x, bool(np.all(np.abs(off) <= terms))
+
+@nb.njit(cache=True, nogil=True)
+def _nearest_of_coupled(z, lo, hi, F, sums, x):  # type: ignore[no-untyped-def]
+    """Newton's method on the concave dual ``min over x of |x - z|^2/2 + eta'(F'x - sums)``; False as for groups."""
+    n, k = F.shape
+    eta, off, terms, size, squares = np.zeros(k), np.empty(k), np.empty(k), np.abs(sums), np.zeros(k)
+    at, rate = z.copy(), np.empty(n)
+    for i in range(n):
+        for j in range(k):
+            size[j] += abs(F[i, j] * z[i])
+            squares[j] += F[i, j] * F[i, j]
+    for _ in range(_NEWTON_STEPS):
+        off[:], terms[:] = -sums, np.abs(sums)
+        curvature = np.zeros((k, k))
+        for i in range(n):
+            x[i] = min(max(at[i], lo[i]), hi[i])
             # A variable on the verge of moving counts as moving: it does so for one of the two signs of a step.
-            at = z - F @ eta
-            moving = (at >= lo) & (at <= hi) & (lo < hi)
-            curvature = F[moving].T @ F[moving]
-            # Where too few variables move for all multipliers, the rest is a gradient step; less so towards the end.
-            missing = min(1.0, float((np.abs(off) / size).max()))
-            curvature[np.diag_indices_from(curvature)] += max(missing, _LEAST_CURVATURE) * squares
-            step = np.linalg.lstsq(curvature, off, rcond=None)[0]
-            length = self._length(at, F @ step, lo, hi, sums @ step, float(off @ step))
-            if length == 0.0:
-                return x, False
-            eta = eta + length * step
-            x = np.clip(z - F @ eta, lo, hi)
-        return x, False
+            moving = lo[i] <= at[i] <= hi[i] and lo[i] < hi[i]
+            for j in range(k):
+                off[j] += F[i, j] * x[i]
+                terms[j] += abs(F[i, j] * x[i])
+                if moving:
+                    for other in range(k):
+                        curvature[j, other] += F[i, j] * F[i, other]
+        # Of z - F eta no more is known than the digits of z.
+        if np.all(np.abs(off) <= _ROUNDING * np.maximum(terms, size)):
+            break
+        # Where too few variables move for all multipliers, the rest is a gradient step; less so towards the end.
+        missing = min(1.0, np.max(np.abs(off) / np.maximum(size, 1e-300)))
+        for j in range(k):
+            curvature[j, j] += max(missing, _LEAST_CURVATURE) * max(squares[j], 1e-300)
+        step = np.linalg.solve(curvature, off)
+        for i in range(n):
+            rate[i] = 0.0
+            for j in range(k):
+                rate[i] += F[i, j] * step[j]
+        length = _length(at, rate, lo, hi, np.sum(sums * step), np.sum(off * step))
+        if length == 0.0:
+            break
+        eta += length * step
+        for i in range(n):
+            at[i] = z[i]
+            for j in range(k):
+                at[i] -= F[i, j] * eta[j]
+    return np.all(np.abs(off) <= _ROUNDING * terms)
 
-    def _length(
-        self,
-        at: NDArray[np.float64],
-        rate: NDArray[np.float64],
-        lo: NDArray[np.float64],
-        hi: NDArray[np.float64],
-        sums: float,
-        slope: float,
-    ) -> float:
-        """How far to go: until the slope of the dual, which falls on the way, is small against that at the start.
 
-        Slopes, because values differ by rounding alone long before the sums are met.
-        """
-        length, short, long = 1.0, 0.0, np.inf
-        for _ in range(_SEARCH):
-            there = float(rate @ np.clip(at - length * rate, lo, hi)) - sums
-            if abs(there) <= _FLATTER * slope:
-                return length
-            if there > 0.0:
-                short = length
-            else:
-                long = length
-            length = _LONGER * short if long == np.inf else 0.5 * (short + long)
-        return short
+@nb.njit(cache=True, nogil=True)
+def _length(at, rate, lo, hi, sums, slope):  # type: ignore[no-untyped-def]
+    """How far to go: until the slope of the dual, which falls on the way, is small against that at the start.
+
+    Slopes, because values differ by rounding alone long before the sums are met.
+    """
+    length, short, long = 1.0, 0.0, np.inf
+    for _ in range(_SEARCH):
+        there = -sums
+        for i in range(at.size):
+            there += rate[i] * min(max(at[i] - length * rate[i], lo[i]), hi[i])
+        if abs(there) <= _FLATTER * slope:
+            return length
+        if there > 0.0:
+            short = length
+        else:
+            long = length
+        length = _LONGER * short if long == np.inf else 0.5 * (short + long)
+    return short
