@@ -21,6 +21,8 @@ def main() -> None:
             problem = dualgap.build("c_svc", gram, y)
             for options in VARIANTS:
                 dualgap.solve(problem, "smo", tol=0.1, warn=False, **options)
+            for variant in ("improved", "paper"):
+                dualgap.solve(problem, "rosen", tol=0.1, warn=False, variant=variant)
             for precision in ("single", "double"):
                 dualgap.solve(problem, "block", tol=0.1, warn=False, precision=precision)
         for name in ("laplacian", "chi2"):

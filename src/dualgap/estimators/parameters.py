@@ -56,7 +56,8 @@ parametric : list of callables, callable or None
 n_jobs : int or None
     Threads for kernel products; None means all cores.
 solver_options : dict or None
-    Further settings of the solver (its ``Options``), and ``cache`` ("row" or "element").""",
+    Further settings of the solver (its ``Options``), ``cache`` ("row" or "element") and ``polish`` (a second solver
+    that finishes what the first one begins, such as "rosen").""",
 }
 
 _ATTRIBUTES = """certificate_ : Certificate

@@ -17,12 +17,20 @@ and its Options may have ``gap_tol``, the relative gap that whoever watches is w
 
 from types import ModuleType
 
-from dualgap.solvers import block, chunking, decomposition, ipm, smo
+from dualgap.solvers import (
+    block,
+    chunking,
+    decomposition,
+    ipm,
+    rosen,
+    smo,
+)
 
 SOLVERS: dict[str, ModuleType] = {
     "block": block,
     "smo": smo,
     "ipm": ipm,
+    "rosen": rosen,
     "decomposition": decomposition,
     "chunking": chunking,
 }
