@@ -1,0 +1,102 @@
+"""Constraints of MPD: an orthonormal basis of them, and the way back onto them.
+
+``F'a = e`` is the same as ``U'a = c`` with orthonormal U, from the singular values of F. All constraints then have one
+scale, and redundant ones are gone. Multipliers lambda of U are those of F by ``F eta = U lambda``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dualgap.constraints import feasible_start
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dualgap.problem import DualQP
+
+# Singular values below this share of the largest are constraints that say the same twice.
+_REDUNDANT = 1e-12
+# A residual below this share of the sums it is made of is rounding.
+_ROUNDING = 1e-15
+# Newton steps onto the constraints: it is piecewise linear in few unknowns.
+_NEWTON = 30
+
+
+@dataclass(frozen=True)
+class Basis:
+    """``U'a = c``.
+
+    Attributes
+    ----------
+    U : ndarray, shape (n, r)
+        Orthonormal columns.
+    c : ndarray, shape (r,)
+        Right-hand sides.
+    to_eta : ndarray, shape (k, r)
+        ``eta = to_eta @ multipliers``, the least ones where constraints are redundant.
+    """
+
+    U: NDArray[np.float64]
+    c: NDArray[np.float64]
+    to_eta: NDArray[np.float64]
+
+    def residual(self, a: NDArray[np.float64]) -> NDArray[np.float64]:
+        """``U'a - c``."""
+        return self.U.T @ a - self.c
+
+    def multipliers(self, F: NDArray[np.float64], eta: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Lambda with ``U lambda = F eta``."""
+        return self.U.T @ (F @ eta)
+
+
+def orthonormal(problem: DualQP) -> Basis:
+    """The constraints of a problem on an orthonormal basis.
+
+    Raises
+    ------
+    InfeasibleProblemError
+        Where they contradict each other.
+    """
+    if problem.k == 0:
+        return Basis(np.empty((problem.n, 0)), np.empty(0), np.empty((0, 0)))
+    U, values, Vt = np.linalg.svd(problem.F, full_matrices=False)
+    kept = values > _REDUNDANT * max(float(values[0]), 1e-300)
+    U, values, Vt = U[:, kept], values[kept], Vt[kept]
+    c = (Vt @ problem.e) / values
+    if np.abs(Vt.T @ (values * c) - problem.e).max() > 1e-10 * max(1.0, float(np.abs(problem.e).max())):
+        feasible_start(problem)  # raises, and says which
+    return Basis(np.ascontiguousarray(U), c, Vt.T / values)
+
+
+def restored(
+    a: NDArray[np.float64], lo: NDArray[np.float64], hi: NDArray[np.float64], basis: Basis
+) -> NDArray[np.float64]:
+    """A point near `a` with ``U'a = c``: free variables move, in proportion to their room; others where that fails.
+
+    ``a + W U y`` clipped to the box, W the squared room of each variable to its nearer bound: Newton's method on y.
+    """
+    if basis.c.size == 0:
+        return a
+    width = np.where(np.isfinite(hi), hi - lo, np.maximum(1.0, np.abs(a)))
+    room = np.minimum(a - lo, np.where(np.isfinite(hi), hi - a, width))
+    size = float(np.abs(basis.U).T.dot(np.abs(a)).max(initial=0.0)) + float(np.abs(basis.c).max())
+    best, best_off = a, float(np.abs(basis.residual(a)).max())
+    for weight in (room * room, (room + width) ** 2):
+        columns, y = weight[:, None] * basis.U, np.zeros(basis.c.size)
+        for _ in range(_NEWTON):
+            if best_off <= _ROUNDING * size:
+                return best
+            wanted = a + columns @ y
+            moved = np.clip(wanted, lo, hi)
+            missing = -basis.residual(moved)
+            off = float(np.abs(missing).max())
+            if off < best_off:
+                best, best_off = moved, off
+            inside = (wanted >= lo) & (wanted <= hi)
+            jacobian = basis.U[inside].T @ columns[inside]
+            y = y + np.linalg.lstsq(jacobian, missing, rcond=None)[0]
+    return best
