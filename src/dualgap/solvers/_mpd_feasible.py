@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _REDUNDANT = 1e-12
 # A residual below this share of the sums it is made of is rounding.
 _ROUNDING = 1e-15
+# Variables at bounds that may move first, a constraint, and how their number grows where that does not do.
+_FIRST_MORE = 8
 # Newton steps onto the constraints: it is piecewise linear in few unknowns.
 _NEWTON = 30
 
@@ -73,30 +75,61 @@ def orthonormal(problem: DualQP) -> Basis:
 
 
 def restored(
-    a: NDArray[np.float64], lo: NDArray[np.float64], hi: NDArray[np.float64], basis: Basis
+    a: NDArray[np.float64],
+    lo: NDArray[np.float64],
+    hi: NDArray[np.float64],
+    basis: Basis,
+    slope: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """A point near `a` with ``U'a = c``: free variables move, in proportion to their room; others where that fails.
+    """A point near `a` with ``U'a = c``.
 
-    ``a + W U y`` clipped to the box, W the squared room of each variable to its nearer bound: Newton's method on y.
+    Free variables move, in proportion to their room; where that does not do, so do variables at bounds, those whose
+    slopes are nearest to zero first: they cost least.
     """
     if basis.c.size == 0:
         return a
     width = np.where(np.isfinite(hi), hi - lo, np.maximum(1.0, np.abs(a)))
     room = np.minimum(a - lo, np.where(np.isfinite(hi), hi - a, width))
-    size = float(np.abs(basis.U).T.dot(np.abs(a)).max(initial=0.0)) + float(np.abs(basis.c).max())
-    best, best_off = a, float(np.abs(basis.residual(a)).max())
-    for weight in (room * room, (room + width) ** 2):
-        columns, y = weight[:, None] * basis.U, np.zeros(basis.c.size)
-        for _ in range(_NEWTON):
-            if best_off <= _ROUNDING * size:
-                return best
-            wanted = a + columns @ y
-            moved = np.clip(wanted, lo, hi)
-            missing = -basis.residual(moved)
-            off = float(np.abs(missing).max())
-            if off < best_off:
-                best, best_off = moved, off
-            inside = (wanted >= lo) & (wanted <= hi)
-            jacobian = basis.U[inside].T @ columns[inside]
-            y = y + np.linalg.lstsq(jacobian, missing, rcond=None)[0]
-    return best
+    size = float((np.abs(basis.U).T @ np.abs(a)).max()) + float(np.abs(basis.c).max())
+    enough = _ROUNDING * size
+    a, off = _moved(a, lo, hi, basis, np.flatnonzero(room > 0.0), room, enough)
+    order = np.argsort(np.where(width > 0.0, np.abs(slope), np.inf), kind="stable")
+    count = _FIRST_MORE * (basis.c.size + 1)
+    while off > enough:
+        a, off = _moved(a, lo, hi, basis, order[:count], width, enough)
+        if count >= a.size:
+            break
+        count *= _FIRST_MORE
+    return a
+
+
+def _moved(
+    a: NDArray[np.float64],
+    lo: NDArray[np.float64],
+    hi: NDArray[np.float64],
+    basis: Basis,
+    movable: NDArray[np.intp],
+    weight: NDArray[np.float64],
+    enough: float,
+) -> tuple[NDArray[np.float64], float]:
+    """The best of ``a + W U y`` clipped to the box, W the squared weights of the movable: Newton's method on y."""
+    off = float(np.abs(basis.residual(a)).max())
+    if off <= enough or movable.size == 0:
+        return a, off
+    U, here, lo, hi = basis.U[movable], a[movable], lo[movable], hi[movable]
+    columns = (weight[movable] ** 2)[:, None] * U
+    columns /= max(float(np.abs(columns).max()), 1e-300)
+    others = basis.residual(a) - U.T @ here
+    best, y = a, np.zeros(basis.c.size)
+    for _ in range(_NEWTON):
+        wanted = here + columns @ y
+        moved = np.clip(wanted, lo, hi)
+        missing = -(others + U.T @ moved)
+        if float(np.abs(missing).max()) < off:
+            best, off = a.copy(), float(np.abs(missing).max())
+            best[movable] = moved
+            if off <= enough:
+                break
+        inside = (wanted >= lo) & (wanted <= hi)
+        y = y + np.linalg.lstsq(U[inside].T @ columns[inside], missing, rcond=None)[0]
+    return best, off

@@ -8,6 +8,7 @@ and dropped.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,6 +44,8 @@ _RENEWALS, _RENEWALS_WHOLE = 30, 100
 _FELL, _PATIENCE = 0.9, 8
 # Two matrices in float64 and a copy of one of them are held at once, within half of the budget.
 _BYTES_HELD = 24
+# The random part that large problems start from is solved to this share of the usual slope.
+_ROUGH = 0.01
 # Variables from which on a full report, whose gap needs a search for the best multipliers, waits for progress.
 _MANY = 20_000
 
@@ -87,12 +90,30 @@ class WorkingSets:
         self.gradient = exact_gradient(p, self.a) if np.any(self.a) else p.f0.copy()
         eta = None
         if start is None and not self.whole:
-            found = coarse_start(p, self.entries, self.a, self.gradient, self.options.seed, self.size)
+            found = coarse_start(p, self.options.seed, self.size, self.solve_part)
             if found is not None:
-                self.a, self.gradient, eta = found
-        eta = best_multipliers(p, self.gradient - p.ridge * self.a, eta)
-        self.multipliers = self.basis.multipliers(p.F, eta)
+                eta = self.go_to(*found)
+        self.suit_multipliers(eta)
         self.residual = self.basis.residual(self.a)
+
+    def solve_part(self, part: DualQP) -> Outcome:
+        """A small problem, roughly."""
+        options = replace(self.options, tol=_ROUGH * float(np.abs(part.f0).mean() + 1e-300), first_tol=0.0, max_iter=-1)
+        return WorkingSets(part, options, lambda _: False, None).run()
+
+    def go_to(
+        self, a: NDArray[np.float64], slope: NDArray[np.float64], eta: NDArray[np.float64]
+    ) -> NDArray[np.float64] | None:
+        """Start from this point and these multipliers if that is better than the present point."""
+        p = self.problem
+        here = self.a, self.gradient.copy(), self.objective
+        a = restored(a, p.lo, p.hi, self.basis, slope)
+        self.spread(np.arange(p.n), a - self.a)
+        self.a = a
+        if self.objective + float(eta @ (p.F.T @ a - p.e)) < here[2]:
+            return eta
+        self.a, self.gradient = here[:2]
+        return None
 
     # -- figures -------------------------------------------------------------------------------------------------
 
@@ -226,12 +247,19 @@ class WorkingSets:
     def absorb(self, chosen: NDArray[np.intp], dense: Dense, before: NDArray[np.float64]) -> None:
         """Take over what a set has found, and tell the other variables."""
         self.a[chosen] = dense.a
-        self.multipliers = dense.estimate
         if self.whole:
-            self.gradient = dense.gradient
+            self.gradient, self.multipliers = dense.gradient, dense.estimate
         else:
+            # The multipliers of a set need not suit the others.
             self.spread(chosen, dense.a - before)
+            self.suit_multipliers(self.eta)
         self.residual = self.basis.residual(self.a)
+
+    def suit_multipliers(self, eta: NDArray[np.float64] | None) -> None:
+        """The multipliers that suit all variables best, as their gradient is; `eta` is where to look first."""
+        p = self.problem
+        eta = best_multipliers(p, self.gradient - p.ridge * self.a, eta)
+        self.multipliers = self.basis.multipliers(p.F, eta)
 
     def spread(self, moved: NDArray[np.intp], change: NDArray[np.float64]) -> None:
         """Add to the gradient of all variables what a move of some does to it."""
@@ -264,7 +292,7 @@ class WorkingSets:
     def restore(self) -> float:
         """Move onto the constraints; returns the violation there, with multipliers that suit it best."""
         p = self.problem
-        moved = restored(self.a, p.lo, p.hi, self.basis)
+        moved = restored(self.a, p.lo, p.hi, self.basis, self.slopes())
         changed = np.flatnonzero(moved != self.a)
         change = moved[changed] - self.a[changed]
         self.a = moved
@@ -278,4 +306,4 @@ class WorkingSets:
     def outcome(self, status: Status) -> Outcome:
         """The solution, on its constraints."""
         p = self.problem
-        return Outcome(restored(self.a, p.lo, p.hi, self.basis), self.iterations, status)
+        return Outcome(restored(self.a, p.lo, p.hi, self.basis, self.slopes()), self.iterations, status)
