@@ -44,8 +44,8 @@ _RENEWALS, _RENEWALS_WHOLE = 30, 100
 _FELL, _PATIENCE = 0.9, 8
 # Two matrices in float64 and a copy of one of them are held at once, within half of the budget.
 _BYTES_HELD = 24
-# The random part that large problems start from is solved to this share of the usual slope.
-_ROUGH = 0.01
+# The random part that large problems start from: an eighth of the variables, solved to this share of the usual slope.
+_PART, _ROUGH = 8, 0.01
 # Variables from which on a full report, whose gap needs a search for the best multipliers, waits for progress.
 _MANY = 20_000
 
@@ -90,16 +90,22 @@ class WorkingSets:
         self.gradient = exact_gradient(p, self.a) if np.any(self.a) else p.f0.copy()
         eta = None
         if start is None and not self.whole:
-            found = coarse_start(p, self.options.seed, self.size, self.solve_part)
+            found = coarse_start(p, self.options.seed, max(self.size, p.n // _PART), self.solve_part)
             if found is not None:
                 eta = self.go_to(*found)
         self.suit_multipliers(eta)
         self.residual = self.basis.residual(self.a)
 
     def solve_part(self, part: DualQP) -> Outcome:
-        """A small problem, roughly."""
-        options = replace(self.options, tol=_ROUGH * float(np.abs(part.f0).mean() + 1e-300), first_tol=0.0, max_iter=-1)
-        return WorkingSets(part, options, lambda _: False, None).run()
+        """A smaller problem, roughly; it may itself start from a part of it. Its steps count."""
+        options = replace(self.options, tol=max(_ROUGH * float(np.abs(part.f0).mean()), self.tol), first_tol=0.0)
+        outcome = WorkingSets(part, options, self.interrupt, None).run()
+        self.iterations += outcome.iterations
+        return outcome
+
+    def interrupt(self, snapshot: Snapshot) -> bool:
+        """What a part reports is not about this problem, but limits and interrupts hold for it as well."""
+        return self.callback(replace(snapshot, a=self.a, gradient=None, objective=None, violation=float("nan")))
 
     def go_to(
         self, a: NDArray[np.float64], slope: NDArray[np.float64], eta: NDArray[np.float64]
