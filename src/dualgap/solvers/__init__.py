@@ -17,6 +17,13 @@ and its Options may have ``gap_tol``, the relative gap that whoever watches is w
 
 from types import ModuleType
 
-from dualgap.solvers import block, ipm, mpd, smo
+from dualgap.solvers import adatron, block, ipm, mpd, smo, sor
 
-SOLVERS: dict[str, ModuleType] = {"block": block, "smo": smo, "ipm": ipm, "mpd": mpd}
+SOLVERS: dict[str, ModuleType] = {
+    "block": block,
+    "smo": smo,
+    "ipm": ipm,
+    "mpd": mpd,
+    "adatron": adatron,
+    "sor": sor,
+}
