@@ -44,15 +44,15 @@ def refusal(problem: DualQP, name: str) -> str | None:
         return None
     what = "an equality constraint" if problem.k == 1 else f"{problem.k} equality constraints"
     return (
-        f"{name} moves one variable at a time, and those of this problem are coupled by {what} ({', '.join(problem.columns)}); "
-        f"build it with bias=False or bias='penalised' and without parametric functions, or use another solver such as "
-        f"'mpd'"
+        f"{name} moves one variable at a time, and those of this problem are coupled by {what} "
+        f"({', '.join(problem.columns)}); build it with bias=False or bias='penalised' and without parametric "
+        f"functions, or use another solver such as 'mpd'"
     )
 
 
 @nb.njit(cache=True, nogil=True)
 def _worst(a, gradient, lo, hi):  # type: ignore[no-untyped-def]
-    """The largest violation and the variable that gains most, were it free of its bound."""
+    """The largest violation."""
     worst = 0.0
     for t in range(a.size):
         if (gradient[t] < 0.0 and a[t] < hi[t]) or (gradient[t] > 0.0 and a[t] > lo[t]):
@@ -85,7 +85,8 @@ def _chunk(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """At most `max_steps` steps, of the variables in `order` from ``state[0]`` on or, if `greedy`, of the best ones.
 
-    `report` gets the violation (greedy: of all; else of those met on the way), the change of the objective and rows used.
+    `report` gets the violation (greedy: of all; else of those met on the way), the change of the objective and rows
+    used.
     """
     steps = 0
     report[1], report[2] = 0.0, 0.0

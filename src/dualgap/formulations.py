@@ -12,12 +12,11 @@ With sample weights w, in the notation of `dualgap.problem` (``1`` is the vector
     squared_eps_svr  2       +-    -+y + eps  0, inf   1/(2Cw)   +-                 0
     nu_svr           2       +-    -+y        0, Cw    0         +-; 1              0; nu C sum w
 
-Without a bias its column is dropped (one_class and svdd have no model without theirs). A penalised bias,
-1/2 (|w|^2 + b^2) in place of 1/2 |w|^2, drops it as well and adds 1 to the kernel: then ``b = sum_i sign_i a_i``. This is
-another model than one with a free bias. A semi-parametric model adds
-one column ``sign * phi_j(x)`` with e = 0 a function phi_j (MPD paper, section 6); its multiplier is the coefficient.
-Samples of weight 0 are left out. The primal objective of a row is the usual one (1/2 |w|^2 + C sum loss); of svdd
-it is half of R^2 + C sum xi.
+Without a bias its column is dropped (one_class and svdd have no model without theirs). A penalised bias, 1/2 (|w|^2 +
+b^2) in place of 1/2 |w|^2, drops it as well and adds 1 to the kernel: then ``b = sum_i sign_i a_i``. This is another
+model than one with a free bias. A semi-parametric model adds one column ``sign * phi_j(x)`` with e = 0 a function
+phi_j (MPD paper, section 6); its multiplier is the coefficient. Samples of weight 0 are left out. The primal
+objective of a row is the usual one (1/2 |w|^2 + C sum loss); of svdd it is half of R^2 + C sum xi.
 """
 
 from __future__ import annotations

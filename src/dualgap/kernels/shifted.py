@@ -37,6 +37,10 @@ class ShiftedGram:
         """Kernel values that K computed."""
         return self.base.evaluations
 
+    @evaluations.setter
+    def evaluations(self, count: int) -> None:
+        self.base.evaluations = count
+
     def diag(self) -> NDArray[np.float64]:
         """The diagonal."""
         return self.base.diag() + self.constant

@@ -1,8 +1,8 @@
 """Where MPD starts on large problems: the solution of a random part tells which bound most variables belong to.
 
-The part's box is widened (its ridge lowered) so that the part stands for all. Its model gives slopes for all variables;
-the best multipliers for these slopes, and each variable at the bound its slope asks for, are a vertex of the constraints
-that is all but optimal where few variables are free.
+The part's box is widened (its ridge lowered) so that the part stands for all. Its model gives slopes for all
+variables; the best multipliers for these slopes, and each variable at the bound its slope asks for, are a vertex of
+the constraints that is all but optimal where few variables are free.
 """
 
 from __future__ import annotations

@@ -5,10 +5,10 @@ With orthonormal constraints ``U'a = c``, residual ``r = U'a - c``, multipliers 
     phi(a; lambda) = 1/2 a'Ha + f'a + lambda'r + rho/2 |r|^2        over the box
 
 by one-point steps and, now and then, by a Newton step on the free variables J, and maximises the minimum over lambda.
-That dual function has the gradient r and, with the variables at bounds clamped, the full k x k Hessian
-``-S, S = U_J' (H_JJ + rho U_J U_J')^-1 U_J`` (MPD paper, eqs. 7 and 8, there diagonal and without clamping). The penalty
-keeps S at most 1/rho where H_JJ is singular; a direction that no free variable can serve has S = 0, and there the step
-is that of the method of multipliers, rho r. A step after which the dual function is lower is taken back and cut.
+That dual function has the gradient r and, with the variables at bounds clamped, the full k x k Hessian ``-S, S = U_J'
+(H_JJ + rho U_J U_J')^-1 U_J`` (MPD paper, eqs. 7 and 8, there diagonal and without clamping). The penalty keeps S at
+most 1/rho where H_JJ is singular; a direction that no free variable can serve has S = 0, and there the step is that
+of the method of multipliers, rho r. A step after which the dual function is lower is taken back and cut.
 """
 
 from __future__ import annotations

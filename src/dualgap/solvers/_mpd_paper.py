@@ -1,14 +1,14 @@
 """Algorithm 1 of the MPD paper, one point and one row at a time.
 
 An iteration makes a Gauss-Seidel step on each of the k systems ``H gamma_i = -f_i``, at the largest component of the
-residual ``rho_i = H gamma_i + f_i``, and one clipped step on the variable that violates its condition most. Whenever the
-violation is within the tolerance and ``F'a = e`` is not, every multiplier moves by ``-(F'a - e)_i / h_i``.
+residual ``rho_i = H gamma_i + f_i``, and one clipped step on the variable that violates its condition most. Whenever
+the violation is within the tolerance and ``F'a = e`` is not, every multiplier moves by ``-(F'a - e)_i / h_i``.
 
-Corrected against the print: ``h_i = f_i'gamma_i = -f_i'H^-1 f_i`` is negative, so it changes by ``+ delta gamma_ij f_ij``
-(with the printed minus every step on eta goes the wrong way); the gradient in eta is ``F'a - e``.
+Corrected against the print: ``h_i = f_i'gamma_i = -f_i'H^-1 f_i`` is negative, so it changes by ``+ delta gamma_ij
+f_ij`` (with the printed minus every step on eta goes the wrong way); the gradient in eta is ``F'a - e``.
 
-Where H is singular and f_i has a part in its null space (nu-SVR) gamma_i has no limit, h_i falls for ever, and the steps
-on eta_i with it: then the method does not converge, which a run reports as such.
+Where H is singular and f_i has a part in its null space (nu-SVR) gamma_i has no limit, h_i falls for ever, and the
+steps on eta_i with it: then the method does not converge, which a run reports as such.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ def paper_chunk(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Run at most `max_steps` iterations until the violation is within `tol`.
 
-    `slope` is ``Ha + f0 + F eta``, `off` is ``F'a - e``, `towards` holds ``H gamma_i + f_i`` in its columns. ``state[0]``
-    is the part of the iteration that is due: constraint i for i < k, the variables for k. `report` gets violation, change
-    of ``L(a, eta)`` and rows used.
+    `slope` is ``Ha + f0 + F eta``, `off` is ``F'a - e``, `towards` holds ``H gamma_i + f_i`` in its columns.
+    ``state[0]`` is the part of the iteration that is due: constraint i for i < k, the variables for k. `report` gets
+    violation, change of ``L(a, eta)`` and rows used.
     """
     n, k = F.shape
     steps = 0

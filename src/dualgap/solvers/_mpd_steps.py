@@ -1,7 +1,7 @@
 """One-point steps of MPD on a dense matrix: the clipped Newton step of the variable that gains most.
 
-For ``min 1/2 a'Aa + b'a`` on a box, with slopes ``s = Aa + b``: variable i moves by ``-s_i / A_ii``, clipped (MPD paper,
-section 5.2, "Hessian and Primal Updates"). The paper takes the largest violation; here the largest decrease is
+For ``min 1/2 a'Aa + b'a`` on a box, with slopes ``s = Aa + b``: variable i moves by ``-s_i / A_ii``, clipped (MPD
+paper, section 5.2, "Hessian and Primal Updates"). The paper takes the largest violation; here the largest decrease is
 taken, the box included, which is what counts where boxes are narrow.
 """
 

@@ -5,8 +5,9 @@ Problem (see `dualgap.problem`), with any number k of equality constraints::
     min_a  1/2 a'Ha + f0'a    subject to    lo <= a <= hi,    F'a = e
 
 The constraints are relaxed by multipliers eta (MPD paper, eq. 4), ``g(eta) = min over the box of L(a, eta)`` (5) is
-maximised: for fixed eta the variables move one at a time, clipped (6); whenever they have settled, eta makes a Newton step
-with the gradient ``F'a - e`` (7) and an estimate of the Hessian (8). The bias and all free coefficients of the model are eta.
+maximised: for fixed eta the variables move one at a time, clipped (6); whenever they have settled, eta makes a Newton
+step with the gradient ``F'a - e`` (7) and an estimate of the Hessian (8). The bias and all free coefficients of the
+model are eta.
 
 Variants:
 
@@ -19,11 +20,11 @@ Variants:
     Algorithm 1 of the paper, one point and one row at a time, a diagonal Hessian estimated by Gauss-Seidel steps on
     ``H gamma_i = -f_i``, corrected where the printed signs are wrong (`_mpd_paper`).
 
-The variables meet ``F'a = e`` only in the limit. What is missing at the end is removed by moving free variables, and the
-run goes on where that does harm.
+The variables meet ``F'a = e`` only in the limit. What is missing at the end is removed by moving free variables, and
+the run goes on where that does harm.
 
-Cost: improved, O(q) a step and ``q n`` kernel entries a working set of q; paper, k + 1 rows and O(k n) a step. Use it for
-semi-parametric models, with any number of functions, and where boxes are narrow.
+Cost: improved, O(q) a step and ``q n`` kernel entries a working set of q; paper, k + 1 rows and O(k n) a step. Use it
+for semi-parametric models, with any number of functions, and where boxes are narrow.
 """
 
 from __future__ import annotations

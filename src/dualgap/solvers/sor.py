@@ -8,11 +8,11 @@ Each variable in turn makes the step ``a_i <- clip(a_i - omega (Ha + f0)_i / H_i
 (0, 2) (Mangasarian and Musicant; MPD paper, section 4.2, eq. 3). With omega = 1 these are Gauss-Seidel steps, exact
 minimisers along a coordinate.
 
-Variants: ``paper`` sweeps in the order of the variables; ``improved`` draws a new order for every sweep and sets variables
-aside that look settled.
+Variants: ``paper`` sweeps in the order of the variables; ``improved`` draws a new order for every sweep and sets
+variables aside that look settled.
 
-Cost of an iteration: one kernel row (cached) and O(n); a variable that cannot move costs nothing. Use it for dual problems
-without a bias constraint whose kernel rows fit into the cache.
+Cost of an iteration: one kernel row (cached) and O(n); a variable that cannot move costs nothing. Use it for dual
+problems without a bias constraint whose kernel rows fit into the cache.
 """
 
 from __future__ import annotations
