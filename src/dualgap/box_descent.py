@@ -253,9 +253,8 @@ class BoxDescent:
 
     def run(self) -> Outcome:
         """Step until the violation is within the tolerance."""
+        settled = self.after_sweep()  # before the first: a start may have nothing left to do
         while True:
-            code = self.advance()
-            settled = code == SETTLED or (code == SWEPT and self.after_sweep())
             if self.tell():
                 return self.outcome(Status.STOPPED)
             if settled and self.active.size < self.problem.n:
@@ -268,6 +267,8 @@ class BoxDescent:
                 self.shrink()
             if 0 <= self.max_iter <= self.iterations:
                 return self.outcome(Status.MAX_ITER)
+            code = self.advance()
+            settled = code == SETTLED or (code == SWEPT and self.after_sweep())
 
     def after_sweep(self) -> bool:
         """Whether a sweep left nothing to do; begins the next."""
