@@ -34,6 +34,9 @@ _SHIFT, _SHIFT_MORE = 1e-11, 100.0
 _SERVED = 1e-9
 # The penalty grows by this where a step on the multipliers did not halve the residual.
 _GROWTH, _HALVED, _LARGEST = 4.0, 0.5, 1e8
+# The variables are settled to this share of what the residual does to the slopes; a step on the multipliers that brought
+# little asks for a tenth of it, down to the least, before it is blamed on the penalty.
+_SHARE, _TIGHTEN, _SHARE_LEAST = 0.3, 0.1, 1e-3
 # How much a step that lowered the dual function is cut, at most and at least.
 _CUT_MOST, _CUT_LEAST = 0.1, 0.7
 # The dual function is known up to what the inner minimisation left; lower by this share of it is no fall.
@@ -83,6 +86,7 @@ class Dense:
         self.value_then = -np.inf
         self.felt_then = np.inf
         self.cuts = 0
+        self.share = _SHARE
 
     def penalised(self) -> NDArray[np.float64]:
         """``H + rho UU'``."""
@@ -97,6 +101,10 @@ class Dense:
     def estimate(self) -> NDArray[np.float64]:
         """The multipliers this point speaks for: lambda + rho r."""
         return self.multipliers + self.penalty * self.residual
+
+    def enough(self) -> float:
+        """The violation to which the variables need to be settled before the multipliers move."""
+        return self.share * self.first_penalty * float(np.abs(self.U @ self.residual).max(initial=0.0))
 
     # -- the variables -------------------------------------------------------------------------------------------
 
@@ -183,7 +191,12 @@ class Dense:
                 self.tried = (before, step, slope)
                 self.multipliers = before + step
                 self.cuts += 1
+                self.share = max(_TIGHTEN * self.share, _SHARE_LEAST)
                 return
+        if size > _HALVED * self.felt_then and self.share > _SHARE_LEAST:
+            self.share = max(_TIGHTEN * self.share, _SHARE_LEAST)
+            if self.violation > self.enough():
+                return  # settle the variables further before anything else
         if size > _HALVED * self.felt_then and self.penalty < _LARGEST * self.first_penalty:
             # phi changes with the penalty: lambda moves on as the method of multipliers does, which is always safe.
             self.multipliers = self.estimate

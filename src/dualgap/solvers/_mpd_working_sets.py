@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 # A working set is solved to this share of the violation around it, and to no less than this share of the goal.
 _SET_SHARE, _GOAL_SHARE = 0.1, 0.5
-# The variables are settled to this share of what the residual, once the multipliers have moved, does to the slopes.
-_FELT_SHARE = 0.3
 # A residual counts as met when restoring it would change slopes by less than this share of the goal.
 _MET_SHARE = 0.1
 # One-point steps between two looks at limits and callbacks, a variable of the set: some 50 milliseconds.
@@ -231,8 +229,7 @@ class WorkingSets:
             left = _STEPS_EACH * chosen.size
             if self.options.max_iter >= 0:
                 left = min(left, self.options.max_iter - self.iterations)
-            felt = dense.penalty * float(np.abs(dense.U @ dense.residual).max(initial=0.0))
-            settled = dense.minimise(max(_FELT_SHARE * felt, goal), left)
+            settled = dense.minimise(max(dense.enough(), goal), left)
             self.iterations = done + dense.steps
             if self.options.max_iter >= 0 and self.iterations >= self.options.max_iter:
                 break
