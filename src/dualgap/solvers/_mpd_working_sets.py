@@ -38,8 +38,9 @@ _MET_SHARE = 0.1
 _STEPS_EACH = 20
 # Steps on the multipliers after which a set is left, and after which it is asked whether the constraints can be met.
 _RENEWALS, _RENEWALS_WHOLE = 30, 100
-# Rounds after which a violation that has not fallen by a tenth is looked at in exact arithmetic.
-_FELL, _PATIENCE = 0.9, 8
+# Rounds after which a violation that has not fallen by a tenth, and an objective that has not fallen by more than its
+# rounding, are looked at in exact arithmetic.
+_FELL, _ROUNDING, _PATIENCE = 0.9, 1e-13, 8
 # Two matrices in float64 and a copy of one of them are held at once, within half of the budget.
 _BYTES_HELD = 24
 # The random part that large problems start from: an eighth of the variables, solved to this share of the usual slope.
@@ -69,6 +70,7 @@ class WorkingSets:
         if precision == "auto":
             precision = "double" if self.whole else "single"
         self.entries = Entries(problem.gram, precision, keep=False)
+        self.generator = np.random.default_rng(options.seed)
         self.iterations = 0
         self.tol = max(options.tol, options.first_tol)
         self.stopped = False
@@ -171,7 +173,7 @@ class WorkingSets:
     def run(self) -> Outcome:
         """Solve working sets until the goal is met."""
         p = self.problem
-        least, waited = np.inf, 0
+        least, lowest, waited = np.inf, np.inf, 0
         while True:
             violation = worst_slope(self.slopes(), self.a, p.lo, p.hi)
             off = self.felt(self.residual)
@@ -179,8 +181,10 @@ class WorkingSets:
             if violation <= self.tol and off <= _MET_SHARE * self.tol:
                 violation = self.restore()
             now = max(violation, off)
-            waited = 0 if now < _FELL * least else waited + 1
-            least = min(least, now)
+            objective = self.objective
+            fell = now < _FELL * least or objective < lowest - _ROUNDING * abs(lowest)
+            waited = 0 if fell else waited + 1
+            least, lowest = min(least, now), min(lowest, objective) if not self.whole else -np.inf
             met = violation <= self.tol and off <= _MET_SHARE * self.tol
             if met or p.n <= _MANY or now < 0.5 * self.told:
                 self.told = min(self.told, now)
@@ -196,16 +200,19 @@ class WorkingSets:
                 return self.outcome(Status.MAX_ITER)
             if waited == _PATIENCE:
                 return self.outcome(Status.STALLED)  # rounding may be in the way: `run` will look
-            self.improve(np.arange(p.n) if self.whole else self.choose(), now)
+            self.improve(np.arange(p.n) if self.whole else self.choose(by_chance=waited > 0), now)
             if self.stopped:
                 return self.outcome(Status.STOPPED)
 
-    def choose(self) -> NDArray[np.intp]:
-        """The free variables and the worst violators."""
+    def choose(self, *, by_chance: bool) -> NDArray[np.intp]:
+        """The free variables and the worst violators; any that could move where these have brought nothing."""
         p = self.problem
         slope = self.slopes()
         score = np.maximum(np.where(self.a < p.hi, -slope, -np.inf), np.where(self.a > p.lo, slope, -np.inf))
         free = (self.a > p.lo) & (self.a < p.hi)
+        if by_chance:
+            score = np.where(free | (score > 0.0), self.generator.random(p.n), -np.inf)
+            return np.sort(np.argpartition(-score, self.size - 1)[: self.size])
         places = min(int(np.count_nonzero(free)), self.size // 2)
         if places:
             # Free ones are wanted even where their slopes vanish: they are what makes room for the others.
@@ -245,18 +252,32 @@ class WorkingSets:
                 break
             dense.ascend()
             renewals += 1
-        self.absorb(chosen, dense, before)
-
-    def absorb(self, chosen: NDArray[np.intp], dense: Dense, before: NDArray[np.float64]) -> None:
-        """Take over what a set has found, and tell the other variables."""
-        self.a[chosen] = dense.a
         if self.whole:
-            self.gradient, self.multipliers = dense.gradient, dense.estimate
+            self.a, self.gradient, self.multipliers = dense.a, dense.gradient, dense.estimate
         else:
-            # The multipliers of a set need not suit the others.
-            self.spread(chosen, dense.a - before)
-            self.suit_multipliers(self.eta)
+            change = self.descent(chosen, before, dense)
+            self.a[chosen] = np.clip(before + change, p.lo[chosen], p.hi[chosen])
+            self.spread(chosen, self.a[chosen] - before)
+            self.suit_multipliers(self.eta)  # those of the set need not suit the others
         self.residual = self.basis.residual(self.a)
+
+    def descent(
+        self, chosen: NDArray[np.intp], before: NDArray[np.float64], dense: Dense
+    ) -> NDArray[np.float64]:
+        """What a set moves by: onto its constraints, and no further than the objective falls.
+
+        So the objective falls from set to set, however small they are, once the constraints are met.
+        """
+        p, U = self.problem, dense.U
+        rest = self.residual - U.T @ before  # of the constraints, without this set
+        own = replace(self.basis, U=U, c=-rest)
+        change = restored(dense.a, p.lo[chosen], p.hi[chosen], own, dense.slopes) - before
+        if self.felt(self.residual) > _MET_SHARE * self.tol or self.felt(rest + U.T @ (before + change)) > self.tol:
+            return change
+        fall, curvature = -float(change @ self.gradient[chosen]), float(change @ dense.H @ change)
+        if fall <= 0.0:
+            return np.zeros_like(change)
+        return change if fall >= curvature else (fall / curvature) * change
 
     def suit_multipliers(self, eta: NDArray[np.float64] | None) -> None:
         """The multipliers that suit all variables best, as their gradient is; `eta` is where to look first."""
