@@ -21,7 +21,7 @@ EACH = 20
 def _draw(rng):
     """One problem, feasible or not."""
     row = ROWS[rng.integers(len(ROWS))]
-    m, d, k = int(rng.integers(20, 41)), int(rng.integers(1, 4)), int(rng.integers(3, 7))
+    m, d, k = int(rng.integers(20, 33)), int(rng.integers(1, 4)), int(rng.integers(3, 7))
     X = rng.normal(size=(m, d))
     t = np.sin(X[:, 0]) + 0.5 * X[:, -1] + 0.3 * rng.normal(size=m)
     y = np.where(t + 0.4 * rng.normal(size=m) > 0.0, 1.0, -1.0)

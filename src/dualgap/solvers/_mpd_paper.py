@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numba as nb
 import numpy as np
 
-from dualgap.certificate import exact_gradient
+from dualgap.certificate import exact_gradient, judge
 from dualgap.kernels.gram import FullGram, Store, entry_cost, row_store
 from dualgap.problem import check_objective
 from dualgap.result import Outcome, Snapshot, Status
@@ -143,19 +143,22 @@ class Paper:
         while True:
             code = self.advance()
             met = code == SETTLED and float(np.abs(self.off).max(initial=0.0)) <= self.tol
+            held = met
             if met:
                 # Both thresholds are met; the point is put onto the constraints, and must still meet the first.
                 self.restore()
-                met = self.worst() <= self.options.tol or self.tol > self.options.tol
-                harmed = 0 if met else harmed + 1
+                held = self.tol > self.options.tol or self.still_settled()
+                harmed = 0 if held else harmed + 1
             if self.tell():
                 return self.outcome(Status.STOPPED)
-            if met and self.tol <= self.options.tol:
+            if held and self.tol <= self.options.tol:
                 return self.outcome(Status.CONVERGED)
             if harmed == _PATIENCE:
                 return self.outcome(Status.STALLED)
-            if met or harmed:
-                self.tol = 0.1 * self.tol if harmed else max(self.options.tol, 0.1 * self.tol)
+            if held:
+                self.tol = max(self.options.tol, 0.1 * self.tol)
+            elif met:
+                self.tol = 0.5 * self.tol
             elif code == SETTLED:
                 self.renew()
             if 0 <= self.options.max_iter <= self.iterations:
@@ -205,12 +208,11 @@ class Paper:
         self.a = moved
         self.off = p.F.T @ moved - p.e
 
-    def worst(self) -> float:
-        """The violation at the present slopes."""
-        p = self.problem
-        up, down = (self.a < p.hi) & (self.slope < 0.0), (self.a > p.lo) & (self.slope > 0.0)
-        self.violation = float(np.abs(self.slope[up | down]).max(initial=0.0))
-        return self.violation
+    def still_settled(self) -> bool:
+        """Whether the point put onto the constraints is within the tolerance, with multipliers that suit it best."""
+        certificate, _ = judge(self.problem, self.a, self.slope - self.problem.F @ self.eta, self.eta)
+        self.violation = certificate.kkt_violation
+        return self.violation <= self.options.tol
 
     def tell(self) -> bool:
         """Report to the callback; True when it asks to stop."""
