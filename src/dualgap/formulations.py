@@ -12,10 +12,11 @@ With sample weights w, in the notation of `dualgap.problem` (``1`` is the vector
     squared_eps_svr  2       +-    -+y + eps  0, inf   1/(2Cw)   +-                 0
     nu_svr           2       +-    -+y        0, Cw    0         +-; 1              0; nu C sum w
 
-Without a bias its column is dropped (one_class and svdd have no model without theirs). A semi-parametric model adds
-one column ``sign * phi_j(x)`` with e = 0 a function phi_j (MPD paper, section 6); its multiplier is the coefficient.
-Samples of weight 0 are left out. The primal objective of a row is the usual one (1/2 |w|^2 + C sum loss); of svdd
-it is half of R^2 + C sum xi.
+Without a bias its column is dropped (one_class and svdd have no model without theirs). A penalised bias, 1/2 (|w|^2 +
+b^2) in place of 1/2 |w|^2, drops it as well and adds 1 to the kernel: then ``b = sum_i sign_i a_i``. This is another
+model than one with a free bias. A semi-parametric model adds one column ``sign * phi_j(x)`` with e = 0 a function
+phi_j (MPD paper, section 6); its multiplier is the coefficient. Samples of weight 0 are left out. The primal
+objective of a row is the usual one (1/2 |w|^2 + C sum loss); of svdd it is half of R^2 + C sum xi.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dualgap.kernels.shifted import ShiftedGram
 from dualgap.problem import DualQP
 
 if TYPE_CHECKING:
@@ -96,7 +98,7 @@ class Model:
     coefficients : ndarray, shape (gram.n,)
         One a data point.
     bias : float
-        0 where the model has none; for one_class minus rho.
+        0 where the model has none; for one_class minus rho. A penalised one is found from the coefficients.
     rho : float or None
         Margin of nu_svc (f is not divided by it), threshold of one_class.
     epsilon : float or None
@@ -125,7 +127,7 @@ def build(
     epsilon: float = 0.1,
     sample_weight: Any = None,
     class_weight: Mapping[float, float] | None = None,
-    bias: bool = True,
+    bias: bool | str = True,
     parametric: Any = None,
     X: Any = None,
 ) -> DualQP:
@@ -145,8 +147,9 @@ def build(
         Non-negative; rescales C (or the box) a sample.
     class_weight : mapping or None
         Weights of the labels +1 and -1, multiplied into the sample weights.
-    bias : bool
-        Whether the model has a bias (its constraint).
+    bias : bool or "penalised"
+        Whether the model has a bias (its constraint), or one that is penalised like the weights (no constraint; the
+        kernel plus 1).
     parametric : sequence of callables, array of shape (gram.n, p), or None
         Functions phi_j, called with `X`, or their values at the samples.
     X : array or None
@@ -159,6 +162,10 @@ def build(
     if row not in FORMULATIONS:
         raise ValueError(f"Unknown formulation {row!r}; choose one of {', '.join(FORMULATIONS)}.")
     spec = FORMULATIONS[row]
+    if bias not in (True, False, "penalised"):
+        raise ValueError(f"bias must be True, False or 'penalised'; got {bias!r}.")
+    if bias == "penalised":
+        gram = ShiftedGram(gram)
     _check_parameters(spec, C=C, nu=nu, epsilon=epsilon)
     target = _check_target(spec, y, gram.n)
     weight = _weights(target, gram.n, sample_weight, class_weight)
@@ -168,7 +175,7 @@ def build(
     phi = parametric_values(parametric, X, gram.n)[used]
     target, weight = target[used], weight[used]
 
-    sign, f0, F, e, names = _row(spec, gram, used, target, weight, C, nu, epsilon, bias)
+    sign, f0, F, e, names = _row(spec, gram, used, target, weight, C, nu, epsilon, bias is True)
     hi, ridge = _box(spec, weight, C)
     columns = [*F, *(sign * np.tile(phi[:, j], spec.copies) for j in range(phi.shape[1]))]
     names = [*names, *(f"phi{j}" for j in range(phi.shape[1]))]
@@ -192,6 +199,8 @@ def recover(problem: DualQP, a: NDArray[np.float64], eta: NDArray[np.float64]) -
     coefficients = problem.on_points(a)
     found = dict(zip(problem.columns, (float(value) for value in eta), strict=True))
     bias = found.get("bias", 0.0)
+    if isinstance(problem.gram, ShiftedGram):  # a penalised bias is a feature that is 1 everywhere
+        bias += problem.gram.constant * float(coefficients.sum())
     rho = epsilon = radius2 = None
     if "rho" in found:
         rho = -found["rho"]

@@ -18,12 +18,15 @@ and its Options may have ``gap_tol``, the relative gap that whoever watches is w
 from types import ModuleType
 
 from dualgap.solvers import (
+    adatron,
     block,
     chunking,
     decomposition,
     ipm,
+    mpd,
     rosen,
     smo,
+    sor,
 )
 
 SOLVERS: dict[str, ModuleType] = {
@@ -31,6 +34,9 @@ SOLVERS: dict[str, ModuleType] = {
     "smo": smo,
     "ipm": ipm,
     "rosen": rosen,
+    "mpd": mpd,
+    "adatron": adatron,
+    "sor": sor,
     "decomposition": decomposition,
     "chunking": chunking,
 }
