@@ -8,14 +8,15 @@ import numpy as np
 import scipy.linalg as sla
 
 from dualgap.kernels.entries import Entries
+from dualgap.kernels.threads import share_parts, thread_count
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dualgap.kernels.gram import Gram
 
-# Bytes of kernel entries made at a time: large enough for BLAS, small enough to stay out of the way of G.
-_BLOCK_BYTES = 16_000_000
+# Bytes of kernel entries a thread makes at a time: large enough for BLAS, small enough to be nothing beside G.
+_BLOCK_BYTES = 8_000_000
 # A pivot's residual relative to its own diagonal entry, below which it is rounding. A column is divided by the root of
 # the residual, so that errors of the entries (1e-16, or 1e-7 where they or G are float32) grow by 1e6 (300) at most.
 _FLOOR, _COARSE_FLOOR = 1e-12, 1e-5
@@ -84,6 +85,15 @@ def entries_between(entries: Entries, rows: NDArray[np.intp], columns: NDArray[n
     return out
 
 
+def _entries_for_threads(gram: Gram) -> tuple[Entries, int]:
+    """Entries that may be asked for by several threads at once, and how many threads."""
+    source = getattr(gram, "source", None) or gram
+    kernel = getattr(source, "kernel", None)
+    if not hasattr(gram, "separate") or kernel is None or kernel.name == "callable":
+        return double_entries(gram), 1  # a user's own matrix or function may not expect several
+    return double_entries(gram.separate()), thread_count(getattr(source, "n_jobs", None))
+
+
 class Factor:
     """The factor over all points, what is left of the diagonal, and what of that may be rounding (`floor`).
 
@@ -98,7 +108,8 @@ class Factor:
     """
 
     def __init__(self, gram: Gram, most: int, dtype: np.dtype[Any]) -> None:
-        self.entries = double_entries(gram)
+        self._entries, self._threads = _entries_for_threads(gram)
+        self.kernel_values = 0
         self.diagonal = gram.diag()
         self.residual = self.diagonal.copy()
         self.G: NDArray[Any] = np.empty((gram.n, most), dtype=dtype)
@@ -116,6 +127,11 @@ class Factor:
     def error(self) -> float:
         """``tr(K - K~)``."""
         return float(self.residual.sum())
+
+    def between(self, points: NDArray[np.intp]) -> NDArray[np.float64]:
+        """The entries of K between some points."""
+        self.kernel_values += len(points) ** 2
+        return entries_between(self._entries, points, points)
 
     def rows(self, points: NDArray[np.intp]) -> NDArray[np.float64]:
         """The rows of some points, as far as there are columns."""
@@ -137,18 +153,21 @@ class Factor:
         t, m = self.rank, len(pivots)
         before, corner = triangle[:, :t], triangle[:, t:]
         ratio = self.diagonal[pivots] / np.diag(corner) ** 2
-        step = max(64, _BLOCK_BYTES // (8 * m))
-        for start in range(0, len(self.diagonal), step):
-            rows = np.arange(start, min(start + step, len(self.diagonal)))
-            block = np.ascontiguousarray(entries_between(self.entries, pivots, rows).T)
+
+        def piece(start: int, stop: int) -> None:
+            block = np.ascontiguousarray(entries_between(self._entries, pivots, np.arange(start, stop)).T)
             if t:
-                block -= self.G[start : rows[-1] + 1, :t] @ before.T
+                block -= self.G[start:stop, :t] @ before.T
             # The transposed view is what LAPACK wants in place.
             block = sla.solve_triangular(corner, block.T, lower=True, overwrite_b=True, check_finite=False).T
-            self.G[start : rows[-1] + 1, t : t + m] = block
+            self.G[start:stop, t : t + m] = block
             block *= block
-            self.residual[rows] -= block.sum(axis=1)
-            self.floor[rows] += rounding_of_residual(block, ratio, coarse=self.coarse)
+            self.residual[start:stop] -= block.sum(axis=1)
+            self.floor[start:stop] += rounding_of_residual(block, ratio, coarse=self.coarse)
+
+        n = len(self.diagonal)
+        share_parts(piece, n, max(64, _BLOCK_BYTES // (8 * m)), self._threads)
+        self.kernel_values += m * n
         self.triangle[t : t + m, : t + m] = triangle
         self.basis = np.concatenate([self.basis, pivots])
         self._settle(t)
@@ -171,7 +190,7 @@ class Factor:
     def renew(self) -> None:
         """Make all columns anew from the basis alone, so that each is rounded once; for a factor in float32."""
         basis = self.basis
-        K = entries_between(self.entries, basis, basis)
+        K = self.between(basis)
         self.basis, self.residual = np.empty(0, dtype=np.intp), self.diagonal.copy()
         self.triangle[...] = 0.0
         self.extend(basis, sla.cholesky(0.5 * (K + K.T), lower=True))

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dualgap.kernels._lowrank_factor import entries_between
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -47,7 +45,7 @@ def _accepted(
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """The proposals that are accepted, in order, and their rows of the Cholesky factor of K[basis, basis]."""
     before = factor.rows(proposals)
-    H = entries_between(factor.entries, proposals, proposals) - before @ before.T
+    H = factor.between(proposals) - before @ before.T
     drawn_with = factor.residual[proposals] * rng.random(len(proposals))
     corner = np.zeros_like(H)
     own = np.diag(H).copy()

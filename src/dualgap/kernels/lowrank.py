@@ -30,7 +30,6 @@ Use `rpcholesky` for large n or high ranks, `sgma` for the smallest basis.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
@@ -55,8 +54,6 @@ RANK = 200
 # Where a sample promised an error that all points do not keep, the sample's goal is lowered by a tenth more than by
 # what was missed.
 _LOWER = 0.9
-# Points below which the products of a step are too small for threads.
-_FEW = 2000
 
 
 class LowRankGram(KernelGram):
@@ -163,7 +160,7 @@ def sgma(
     rank, dtype = _checked(gram, rank, trace_tol, dtype)
     if selection not in SELECTIONS:
         raise ValueError(f"selection must be one of {', '.join(map(repr, SELECTIONS))}; got {selection!r}.")
-    with _blas_threads(gram):
+    with one_blas_thread():
         return _sgma(gram, rank, trace_tol, selection, dtype, seed)
 
 
@@ -182,7 +179,7 @@ def _sgma(gram: Gram, rank: int, trace_tol: float, selection: str, dtype: np.dty
         if not more or factor.rank == rank or factor.error <= trace_tol * total:
             break
         goal = _LOWER * trace_tol / (factor.error / total) * chosen.relative_error
-    values = chosen.entries.evaluations + factor.entries.evaluations
+    values = chosen.entries.evaluations + factor.kernel_values
     return _finished(factor, gram, "sgma", trace_tol, values)
 
 
@@ -230,19 +227,14 @@ def rpcholesky(
     if block is not None and (not isinstance(block, Integral) or block < 1):
         raise ValueError(f"block must be a positive number of proposals or None; got {block!r}.")
     factor = Factor(gram, rank, dtype)
-    with _blas_threads(gram):
+    with one_blas_thread():
         grow_by_random_pivots(factor, rank, trace_tol, block, np.random.default_rng(seed))
         if dtype == np.float32 and factor.rank:
             factor.renew()
-    return _finished(factor, gram, "rpcholesky", trace_tol, factor.entries.evaluations)
+    return _finished(factor, gram, "rpcholesky", trace_tol, factor.kernel_values)
 
 
 APPROXIMATIONS = {"sgma": sgma, "rpcholesky": rpcholesky}
-
-
-def _blas_threads(gram: Gram) -> AbstractContextManager[None]:
-    """One thread for small matrices, of which there are many, and whose products wake others for nothing."""
-    return one_blas_thread() if gram.n < _FEW else nullcontext()
 
 
 def _checked(gram: Gram, rank: int, trace_tol: float, dtype: Any) -> tuple[int, np.dtype[Any]]:
