@@ -17,7 +17,7 @@ ROOT = Path(dualgap.__file__).parent
 LAYERS = (
     ("result", "constraints", "problem", "multipliers"),
     ("kernels",),
-    ("formulations", "certificate"),
+    ("formulations", "certificate", "approximation"),
     ("solvers",),
     ("run",),
     ("estimators", "path"),

@@ -68,12 +68,11 @@ def check_residual(residual: NDArray[np.float64], diagonal: NDArray[np.float64],
     ValueError
         The kernel is not positive semidefinite.
     """
-    worst = int(np.argmin(residual))
-    if residual[worst] < -(_COARSE_NEGATIVE if coarse else _NEGATIVE) * float(diagonal.max()):
+    worst = float(residual.min())
+    if worst < -(_COARSE_NEGATIVE if coarse else _NEGATIVE) * float(diagonal.max()):
         raise ValueError(
-            f"The kernel matrix is not positive semidefinite (what is left of the diagonal at point {worst} is "
-            f"{residual[worst]:.3g}), so that it has no low-rank factor; use a positive semidefinite kernel such as "
-            f"'rbf', or no approximation."
+            f"The kernel matrix is not positive semidefinite (what is left of its diagonal falls to {worst:.3g}), so "
+            f"that it has no low-rank factor; use a positive semidefinite kernel such as 'rbf', or no approximation."
         )
     np.maximum(residual, 0.0, out=residual)
 

@@ -30,8 +30,9 @@ Use `rpcholesky` for large n or high ranks, `sgma` for the smallest basis.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import scipy.linalg as sla
@@ -98,6 +99,13 @@ class LowRankGram(KernelGram):
     def trace_error(self) -> float:
         """``tr(K - K~) / tr(K)``."""
         return float(self.errors[-1] / self.errors[0])
+
+    def separate(self) -> LowRankGram:
+        """The same matrix for one thread beside others: the data are shared, caches and counts are its own."""
+        other = cast("LowRankGram", super().separate())
+        if hasattr(self.kernel_gram, "separate"):
+            other.kernel_gram = self.kernel_gram.separate()
+        return other
 
     def expand(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Coefficients over the basis of the function with these weights over all points.
@@ -234,7 +242,7 @@ def rpcholesky(
     return _finished(factor, gram, "rpcholesky", trace_tol, factor.kernel_values)
 
 
-APPROXIMATIONS = {"sgma": sgma, "rpcholesky": rpcholesky}
+APPROXIMATIONS: dict[str, Callable[..., LowRankGram]] = {"sgma": sgma, "rpcholesky": rpcholesky}
 
 
 def _checked(gram: Gram, rank: int, trace_tol: float, dtype: Any) -> tuple[int, np.dtype[Any]]:
