@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
     from dualgap.problem import DualQP
 
-# Kernel values spent on b'Kb: those of 30 000 points in use, some seconds of two threads for 50 features.
-_KERNEL_VALUES = 900_000_000
+# Kernel values spent on b'Kb: those of 50 000 points in use, some seconds of two threads for 50 features.
+_KERNEL_VALUES = 2_500_000_000
 # Seed of the random blocks: any would do, but it has to be the same every time.
 _SEED = 0
 
