@@ -105,6 +105,15 @@ def _tails(K: NDArray[np.float64], most: int) -> NDArray[np.float64]:
     return np.asarray(np.maximum(1.0 - np.concatenate([[0.0], np.cumsum(spectrum)]) / total, 0.0))
 
 
+def _plain_numbers(axes: Any) -> None:
+    """Errors that span a decade or two are easier to read as 0.5 than as powers of ten."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 3.0, 5.0, 7.0), numticks=12))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
 def save_curves(curves: list[Curve], path: Path, title: str) -> None:
     """Draw the curves into a file, in the format that its name asks for."""
     check_plot(path)
@@ -123,6 +132,7 @@ def save_curves(curves: list[Curve], path: Path, title: str) -> None:
             low, high = curve.errors.min(axis=0), curve.errors.max(axis=0)
             axes.fill_between(count, low, high, color=colour, alpha=0.15, linewidth=0)
     axes.set_yscale("log")
+    _plain_numbers(axes)
     axes.set_xlim(0, max(curve.errors.shape[1] for curve in curves) - 1)
     axes.set_xlabel("number of basis functions", color=_INK)
     axes.set_ylabel("relative error  tr(K − K̃) / tr(K)", color=_INK)

@@ -25,7 +25,8 @@ rpcholesky              with probability proportional to K_ii - K~_ii  n r kerne
 
 m is the number of points that gains are measured on: all up to 10 000, else a random 10 000 of them. SGMA needs another
 n r kernel values and n r^2 for the factor over all points where these are more. Memory is that of G, n r numbers.
-Use `rpcholesky` for large n or high ranks, `sgma` for the smallest basis.
+Use `sgma` for the smallest error at a rank, which every later step and every prediction pays for; `rpcholesky` where
+the choice itself must be cheap (up to some 100 000 points, or at high ranks), or for its guarantees.
 """
 
 from __future__ import annotations
