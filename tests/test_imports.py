@@ -17,7 +17,7 @@ ROOT = Path(dualgap.__file__).parent
 LAYERS = (
     ("result", "constraints", "problem", "multipliers"),
     ("kernels",),
-    ("formulations", "certificate", "box_descent"),
+    ("formulations", "certificate", "approximation", "box_descent"),
     ("solvers",),
     ("run",),
     ("estimators", "path"),

@@ -311,7 +311,9 @@ def _row(
                 f"C={C!r} is too small for svdd: C times the sum of weights ({w.sum():.6g}) must be at least 1; "
                 f"use C >= {1.0 / w.sum():.6g}."
             )
-        return ones, -0.5 * gram.diag()[used], [ones], np.array([1.0]), ["bias"]
+        # Of an approximation, too, distances from the centre are those of the points, not of their projections.
+        own = getattr(gram, "kernel_gram", gram).diag()
+        return ones, -0.5 * own[used], [ones], np.array([1.0]), ["bias"]
     if spec.task == "classification":
         sign, f0 = y, (0.0 * ones if spec.name == "nu_svc" else -ones)
         _check_nu(spec, y, w, nu, bias)

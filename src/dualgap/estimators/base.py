@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import fields
+from dataclasses import dataclass, fields
+from inspect import Parameter, signature
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +15,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _num_samples, check_array, check_is_fitted, validate_data
 
+from dualgap import approximation
 from dualgap.certificate import combine
 from dualgap.estimators.progress import progress_callback
 from dualgap.formulations import FORMULATIONS, Model, build, parametric_values, recover
 from dualgap.kernels.contraction import contract
 from dualgap.kernels.functions import NAMES, Kernel
 from dualgap.kernels.gram import make_gram
+from dualgap.kernels.lowrank import APPROXIMATIONS, LowRankGram
 from dualgap.kernels.points import prepare
 from dualgap.kernels.threads import share, thread_count
 from dualgap.result import Result, Status
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from dualgap.approximation import Approximation
     from dualgap.kernels.gram import Gram
 
 # scikit-learn's own limits, so that its users meet the same errors.
@@ -51,6 +55,9 @@ SHARED_CONSTRAINTS: dict[str, Any] = {
     "parametric": [list, tuple, callable, None],
     "n_jobs": [Integral, None],
     "solver_options": [dict, None],
+    "approximation": [StrOptions(set(APPROXIMATIONS)), None],
+    "rank": [Interval(Integral, 1, None, closed="left")],
+    "approximation_options": [dict, None],
 }
 
 
@@ -83,6 +90,15 @@ def _canonical(X: Any) -> Any:
         X = X.copy()
         X.sum_duplicates()
     return X
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """One task: how it was solved, the model, and what that is worth for the true kernel where it is approximated."""
+
+    result: Result
+    model: Model
+    assessment: Approximation | None
 
 
 class KernelSVM(BaseEstimator):  # type: ignore[misc]
@@ -202,15 +218,30 @@ class KernelSVM(BaseEstimator):  # type: ignore[misc]
     def _make_gram(self, X: Any) -> Gram:
         self._kernel = self._make_kernel(X)
         options = dict(self.solver_options or {})
-        return make_gram(
+        gram = make_gram(
             X,
             self._kernel,
             cache_size=self.cache_size,
             cache=options.get("cache", "row"),
             n_jobs=self.n_jobs,
         )
+        return gram if self.approximation is None else self._approximate(gram)
 
-    def _solve_task(self, gram: Gram, y: Any, weight: Any, phi: Any) -> tuple[Result, Model]:
+    def _approximate(self, gram: Gram) -> LowRankGram:
+        """The low-rank matrix to train on."""
+        make, options = APPROXIMATIONS[self.approximation], self.approximation_options or {}
+        known = [
+            name for name, parameter in signature(make).parameters.items() if parameter.kind is Parameter.KEYWORD_ONLY
+        ]
+        for name in options:
+            if name not in known:
+                raise ValueError(
+                    f"approximation_options holds {name!r}, which approximation={self.approximation!r} does not take; "
+                    f"it takes {', '.join(known)} (and its rank from the parameter rank)."
+                )
+        return make(gram, self.rank, **options)
+
+    def _solve_task(self, gram: Gram, y: Any, weight: Any, phi: Any) -> Solved:
         """Build, solve and recover one task; the table says which of C, nu and epsilon it reads."""
         parameters: dict[str, Any] = {name: float(getattr(self, name)) for name in FORMULATIONS[self._row].parameters}
         problem = build(self._row, gram, y, sample_weight=weight, parametric=phi, **parameters)
@@ -234,11 +265,11 @@ class KernelSVM(BaseEstimator):  # type: ignore[misc]
             warn=False,
             **options,
         )
-        return result, recover(problem, result.a, result.eta)
+        low_rank = isinstance(gram, LowRankGram)
+        assessment = approximation.assess(problem, result.a, result.eta) if low_rank else None
+        return Solved(result, recover(problem, result.a, result.eta), assessment)
 
-    def _solve_tasks(
-        self, task: Callable[[int, Gram], tuple[Result, Model]], count: int, gram: Gram, largest: int
-    ) -> list[tuple[Result, Model]]:
+    def _solve_tasks(self, task: Callable[[int, Gram], Solved], count: int, gram: Gram, largest: int) -> list[Solved]:
         """Solve independent tasks over one Gram matrix: side by side where they are small, else one after another.
 
         One after another they share the rows that are kept, and each uses all threads. A small task cannot keep two
@@ -262,8 +293,11 @@ class KernelSVM(BaseEstimator):  # type: ignore[misc]
         """Values of the semi-parametric functions at the samples."""
         return None if self.parametric is None else parametric_values(self.parametric, X, n)
 
-    def _keep_results(self, results: list[Result], X: Any) -> None:
+    def _keep_results(self, solved: list[Solved], X: Any) -> None:
         """Fitted attributes that tell how good the solution is."""
+        results = [one.result for one in solved]
+        assessments = [one.assessment for one in solved if one.assessment is not None]
+        self.approximation_ = approximation.combine(assessments) if assessments else None
         self.shape_fit_ = X.shape if hasattr(X, "shape") else (_num_samples(X),)
         self.certificates_ = [result.certificate for result in results]
         self.certificate_ = combine(self.certificates_)
@@ -288,11 +322,15 @@ class KernelSVM(BaseEstimator):  # type: ignore[misc]
         else:
             self.support_vectors_ = X[support]
 
-    def _keep_expansion(self, X: Any, model: Model) -> None:
-        """The kernel expansion of an estimator with a single task."""
-        support = np.flatnonzero(model.coefficients)
+    def _keep_expansion(self, X: Any, model: Model, gram: Gram) -> None:
+        """The kernel expansion of an estimator with a single task: over the support vectors, or over the basis."""
+        if isinstance(gram, LowRankGram):
+            support, coefficients = gram.basis, gram.expand(model.coefficients)
+        else:
+            support = np.flatnonzero(model.coefficients)
+            coefficients = model.coefficients[support]
         self._keep_support(X, support)
-        self._dual_coef = model.coefficients[support].reshape(1, -1)
+        self._dual_coef = coefficients.reshape(1, -1)
         self.dual_coef_ = self._public(self._dual_coef)
         self.n_support_ = np.array([support.size], dtype=np.int32)
         self.parametric_coef_ = model.parametric.reshape(1, -1)

@@ -15,8 +15,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
 from sklearn.utils.validation import check_consistent_length
 
-from dualgap.estimators.base import SHARED_CONSTRAINTS, KernelSVM
+from dualgap.estimators.base import SHARED_CONSTRAINTS, KernelSVM, Solved
 from dualgap.estimators.parameters import documented
+from dualgap.kernels.lowrank import LowRankGram
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
     from dualgap.formulations import Model
     from dualgap.kernels.gram import Gram
-    from dualgap.result import Result
 
 
 class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
@@ -58,7 +58,7 @@ class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
         gram, phi = self._make_gram(X), self._phi(X, len(y))
         pairs = list(self._pairs())
 
-        def task(number: int, gram: Gram) -> tuple[Result, Model]:
+        def task(number: int, gram: Gram) -> Solved:
             first, second = pairs[number]
             members = np.flatnonzero((codes == first) | (codes == second))
             target = np.where(codes == (second if len(self.classes_) == 2 else first), 1.0, -1.0)
@@ -69,10 +69,15 @@ class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
         sizes = np.bincount(codes, minlength=len(self.classes_))
         largest = max(int(sizes[first] + sizes[second]) for first, second in pairs)
         solved = self._solve_tasks(task, len(pairs), gram, largest)
-        outcomes = [(result, self._scaled(model)) for result, model in solved]
-        self._assemble(X, codes, [model for _, model in outcomes])
-        self.n_iter_ = np.array([result.iterations for result, _ in outcomes], dtype=np.int32)
-        self._keep_results([result for result, _ in outcomes], X)
+        models = [self._scaled(one.model) for one in solved]
+        if isinstance(gram, LowRankGram):
+            self._assemble_over_basis(X, codes, models, gram)
+        else:
+            self._assemble(X, codes, models)
+        self.intercept_ = np.array([model.bias for model in models])
+        self.parametric_coef_ = np.array([model.parametric for model in models])
+        self.n_iter_ = np.array([one.result.iterations for one in solved], dtype=np.int32)
+        self._keep_results(solved, X)
         return self
 
     def _check_classes(self, y: Any, weight: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
@@ -120,15 +125,22 @@ class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
             coefficients[first, of_second] = model.coefficients[support[of_second]]
         self._dual_coef = coefficients
         self.dual_coef_ = self._public(coefficients)
-        self.intercept_ = np.array([model.bias for model in models])
-        self.parametric_coef_ = np.array([model.parametric for model in models])
+
+    def _assemble_over_basis(self, X: Any, codes: NDArray[np.intp], models: list[Model], gram: LowRankGram) -> None:
+        """Basis points by class; a row of `dual_coef_` for each pair of classes, because each uses all of them."""
+        order = np.argsort(codes[gram.basis], kind="stable")
+        support = gram.basis[order]
+        self.n_support_ = np.bincount(codes[support], minlength=len(self.classes_)).astype(np.int32)
+        self._keep_support(X, support)
+        self._dual_coef = np.array([gram.expand(model.coefficients)[order] for model in models])
+        self.dual_coef_ = self._public(self._dual_coef)
 
     def _decision_values(self, X: Any) -> NDArray[np.float64]:
         """One column a pair; positive for the first class of the pair (the second where there are two)."""
         X = self._check_predict_data(X)
         n_classes = len(self.classes_)
         free = self.intercept_ + self._free_part(X)
-        if n_classes == 2:
+        if n_classes == 2 or self.approximation_ is not None:
             return self._kernel_sums(X, self._dual_coef.T) + free
         ends = np.concatenate([[0], np.cumsum(self.n_support_)])
         sums = [
@@ -187,7 +199,7 @@ class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
         return self.classes_[np.argmax(scores, axis=1)]
 
     def _linear_coef(self) -> Any:
-        if len(self.classes_) == 2:
+        if len(self.classes_) == 2 or self.approximation_ is not None:
             return super()._linear_coef()
         import scipy.sparse as sp
 
@@ -258,6 +270,9 @@ class SVC(_KernelClassifier):
         parametric: Any = None,
         n_jobs: int | None = None,
         solver_options: dict[str, Any] | None = None,
+        approximation: str | None = None,
+        rank: int = 200,
+        approximation_options: dict[str, Any] | None = None,
     ) -> None:
         self._keep_parameters(locals())
 
@@ -300,6 +315,9 @@ class NuSVC(_KernelClassifier):
         parametric: Any = None,
         n_jobs: int | None = None,
         solver_options: dict[str, Any] | None = None,
+        approximation: str | None = None,
+        rank: int = 200,
+        approximation_options: dict[str, Any] | None = None,
     ) -> None:
         self._keep_parameters(locals())
 

@@ -13,6 +13,7 @@ from sklearn.utils.validation import _num_samples
 from dualgap.estimators.base import SHARED_CONSTRAINTS, KernelSVM
 from dualgap.estimators.parameters import documented
 from dualgap.kernels.functions import diagonal
+from dualgap.kernels.lowrank import LowRankGram
 from dualgap.kernels.points import prepare
 
 if TYPE_CHECKING:
@@ -46,11 +47,11 @@ class _OutlierDetector(OutlierMixin, KernelSVM):  # type: ignore[misc]
         n = _num_samples(X)
         weight = self._check_weights(sample_weight, n)
         gram = self._make_gram(X)
-        result, model = self._solve_task(gram, None, weight, self._phi(X, n))
-        self._keep_expansion(X, model)
-        self.n_iter_ = result.iterations
-        self._keep_model(model, gram)
-        self._keep_results([result], X)
+        solved = self._solve_task(gram, None, weight, self._phi(X, n))
+        self._keep_expansion(X, solved.model, gram)
+        self.n_iter_ = solved.result.iterations
+        self._keep_model(solved.model, gram)
+        self._keep_results([solved], X)
         return self
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
@@ -134,6 +135,9 @@ class OneClassSVM(_OutlierDetector):
         parametric: Any = None,
         n_jobs: int | None = None,
         solver_options: dict[str, Any] | None = None,
+        approximation: str | None = None,
+        rank: int = 200,
+        approximation_options: dict[str, Any] | None = None,
     ) -> None:
         self._keep_parameters(locals())
 
@@ -176,6 +180,9 @@ class SVDD(_OutlierDetector):
         parametric: Any = None,
         n_jobs: int | None = None,
         solver_options: dict[str, Any] | None = None,
+        approximation: str | None = None,
+        rank: int = 200,
+        approximation_options: dict[str, Any] | None = None,
     ) -> None:
         self._keep_parameters(locals())
 
@@ -185,7 +192,7 @@ class SVDD(_OutlierDetector):
         self.radius_ = float(np.sqrt(max(model.radius2, 0.0)))
         self.intercept_ = np.array([2.0 * model.bias])
         self.offset_ = np.array([-2.0 * model.bias])
-        own = gram.diag()
+        own = (gram.kernel_gram if isinstance(gram, LowRankGram) else gram).diag()
         self._constant_diagonal = float(own[0]) if np.ptp(own) == 0.0 else None
 
     def _scores(self, sums: NDArray[np.float64], X: Any) -> NDArray[np.float64]:

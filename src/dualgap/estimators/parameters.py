@@ -57,7 +57,16 @@ n_jobs : int or None
     Threads for kernel products; None means all cores.
 solver_options : dict or None
     Further settings of the solver (its ``Options``), ``cache`` ("row" or "element") and ``polish`` (a second solver
-    that finishes what the first one begins, such as "rosen").""",
+    that finishes what the first one begins, such as "rosen").
+approximation : {"sgma", "rpcholesky"} or None, default=None
+    Train on a low-rank kernel matrix: the machine's function is kept within the span of `rank` basis functions
+    ``k(x_j, .)`` at training points x_j, chosen by sparse greedy matrix approximation or by randomly pivoted
+    Cholesky. Any kernel but an indefinite one (sigmoid) can be approximated.
+rank : int, default=200
+    Basis functions of the approximation at most (no more than there are samples).
+approximation_options : dict or None
+    Further settings of the approximation: ``trace_tol``, ``seed``, ``dtype`` of the factor, ``selection`` of "sgma"
+    and ``block`` of "rpcholesky" (see `dualgap.kernels.lowrank`).""",
 }
 
 _ATTRIBUTES = """certificate_ : Certificate
@@ -71,7 +80,12 @@ solver_ : str
 status_ : Status
     How the run ended.
 support_, support_vectors_, dual_coef_, intercept_, n_support_, n_iter_, fit_status_, shape_fit_
-    As in scikit-learn.
+    As in scikit-learn. With an approximation the expansion is over the basis: `support_` and `support_vectors_` are
+    the basis points (`n_support_` of them, a class each in classification), and `dual_coef_` holds the coefficients
+    of their kernel functions, no longer bounded by C, in a row for each binary task.
+approximation_ : Approximation or None
+    With an approximation, its method, rank and relative trace error, and `true_gap`: a proved bound of the fitted
+    model's relative gap for the true kernel. `certificate_` is that of the approximate problem.
 parametric_coef_ : ndarray of shape (n_tasks, n_functions)
     Coefficients of the semi-parametric functions."""
 

@@ -44,13 +44,14 @@ class _KernelRegressor(RegressorMixin, KernelSVM):  # type: ignore[misc]
         y = np.asarray(y, dtype=np.float64)
         weight = self._check_weights(sample_weight, len(y))
         gram = self._make_gram(X)
-        result, model = self._solve_task(gram, y, weight, self._phi(X, len(y)))
-        self._keep_expansion(X, model)
+        solved = self._solve_task(gram, y, weight, self._phi(X, len(y)))
+        model = solved.model
+        self._keep_expansion(X, model, gram)
         self.intercept_ = np.array([model.bias])
-        self.n_iter_ = result.iterations
+        self.n_iter_ = solved.result.iterations
         if model.epsilon is not None:
             self.epsilon_ = model.epsilon
-        self._keep_results([result], X)
+        self._keep_results([solved], X)
         return self
 
     def predict(self, X: Any) -> NDArray[np.float64]:
@@ -105,6 +106,9 @@ class SVR(_KernelRegressor):
         parametric: Any = None,
         n_jobs: int | None = None,
         solver_options: dict[str, Any] | None = None,
+        approximation: str | None = None,
+        rank: int = 200,
+        approximation_options: dict[str, Any] | None = None,
     ) -> None:
         self._keep_parameters(locals())
 
@@ -145,5 +149,8 @@ class NuSVR(_KernelRegressor):
         parametric: Any = None,
         n_jobs: int | None = None,
         solver_options: dict[str, Any] | None = None,
+        approximation: str | None = None,
+        rank: int = 200,
+        approximation_options: dict[str, Any] | None = None,
     ) -> None:
         self._keep_parameters(locals())

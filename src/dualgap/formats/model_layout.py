@@ -37,5 +37,7 @@ VALUES: Final = tuple(f.name for f in fields(Event) if f.type == "float")
 EVENT_ORDER: Final = tuple(f.name for f in fields(Event))
 # The last field of a certificate, its note, is text.
 CERTIFICATE_NUMBERS: Final = len(fields(Certificate)) - 1
+# Numbers of an `Approximation`; its other fields are text, a count and a truth value.
+ASSESSED: Final = ("trace_error", "primal", "dual", "dual_estimate")
 # A message from elsewhere that quotes a hostile value is cut to about a line.
 EXCERPT: Final = 160

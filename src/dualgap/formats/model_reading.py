@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dualgap.approximation import Approximation
 from dualgap.certificate import combine
 from dualgap.estimators import SVDD, NuSVR, OneClassSVM
 from dualgap.formats.model_layout import (
+    ASSESSED,
     CERTIFICATE_NUMBERS,
     CLASSIFIERS,
     COUNTS,
@@ -29,6 +31,7 @@ from dualgap.formats.model_layout import (
 )
 from dualgap.formats.tensors import ModelFileError
 from dualgap.kernels.functions import NAMES, Kernel
+from dualgap.kernels.lowrank import APPROXIMATIONS
 from dualgap.result import Certificate, Event, History, Status
 
 if TYPE_CHECKING:
@@ -112,6 +115,7 @@ def restore(content: Content) -> Any:
     if isinstance(estimator, CLASSIFIERS):
         tasks = _decode_classes(estimator, content, fit)
     _decode_support(estimator, content, fit)
+    estimator.approximation_ = _decode_approximation(content, fit, len(estimator.support_))
     _decode_solution(estimator, content, tasks)
     if isinstance(estimator, SVDD):
         estimator._constant_diagonal = _optional_number(fit.get("constant_diagonal"), "constant_diagonal")
@@ -275,6 +279,19 @@ def _decode_csr(content: Content, container: Callable[..., Any], shape: tuple[in
     return container((data, indices, indptr), shape=shape)
 
 
+def _decode_approximation(content: Content, fit: dict[str, Any], count: int) -> Approximation | None:
+    stored = fit.get("approximation")
+    if stored is None:
+        return None
+    if not isinstance(stored, dict) or stored.get("method") not in tuple(APPROXIMATIONS):
+        raise ModelFileError("the approximation is of no known method")
+    if stored.get("rank") != count or type(stored.get("exact")) is not bool or not isinstance(stored.get("note"), str):
+        raise ModelFileError("the approximation is not that of the support vectors")
+    numbers = content.array("approximation", (np.float64,), (len(ASSESSED),)).tolist()
+    found = dict(zip(ASSESSED, numbers, strict=True))
+    return Approximation(stored["method"], count, exact=stored["exact"], note=stored["note"], **found)
+
+
 def _decode_solution(estimator: Any, content: Content, tasks: int) -> None:
     classifier = isinstance(estimator, CLASSIFIERS)
     groups = len(estimator.classes_) if classifier else 1
@@ -283,7 +300,9 @@ def _decode_solution(estimator: Any, content: Content, tasks: int) -> None:
     if n_support.sum(dtype=np.int64) != count:
         raise ModelFileError(f"array 'n_support' does not add up to the {count} support vectors")
     estimator.n_support_ = n_support
-    estimator._dual_coef = content.numbers("dual_coef", (max(1, groups - 1), count))
+    # Over a basis each pair of classes has coefficients for all of it.
+    rows = max(1, groups - 1) if estimator.approximation_ is None else tasks
+    estimator._dual_coef = content.numbers("dual_coef", (rows, count))
     estimator.dual_coef_ = estimator._public(estimator._dual_coef)
     estimator.intercept_ = content.numbers("intercept", (tasks,))
     estimator.parametric_coef_ = np.empty((tasks, 0))

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from dualgap.estimators import SVDD
 from dualgap.formats.model_layout import (
+    ASSESSED,
     CERTIFICATE_NUMBERS,
     CLASSIFIERS,
     CODE,
@@ -84,6 +85,10 @@ def encode_fit(estimator: Any) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]
         arrays |= labels | {"class_weight": np.asarray(estimator.class_weight_, dtype=np.float64)}
     if isinstance(estimator, SVDD):
         fit["constant_diagonal"] = estimator._constant_diagonal
+    found = estimator.approximation_
+    if found is not None:
+        fit["approximation"] = {"method": found.method, "rank": found.rank, "exact": found.exact, "note": found.note}
+        arrays["approximation"] = np.array([getattr(found, name) for name in ASSESSED], dtype=np.float64)
     return arrays, fit
 
 
