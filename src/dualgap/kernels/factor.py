@@ -5,7 +5,7 @@ Everything a linear method needs of its data, in float64 whatever the data is ke
     products(p)            A p
     transposed(c, rows)    A[rows]' c
     cross(rows, weights)   A[rows]' diag(weights) A[rows]
-    inner(rows)            A[rows] A[rows]'
+    inner(rows, columns)   A[rows] A[columns]'
 
 Rows are shared out in parts that do not depend on the number of threads, and partial sums are added in their order:
 results are the same bit for bit however many threads there are. The data is read where it lies, never copied as a
@@ -126,15 +126,12 @@ class Factor:
             out[f, f] = self.constant**2 * float(weights.sum())
         return out
 
-    def inner(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
-        """``A[rows] A[rows]'`` as a dense matrix."""
-        chosen = self.A[rows]
-        if self.sparse:
-            chosen = chosen.astype(np.float64)
-            square = np.asarray((chosen @ chosen.T).todense(), dtype=np.float64)
-        else:
-            chosen = np.asarray(chosen, dtype=np.float64)
-            square = chosen @ chosen.T
+    def inner(self, rows: NDArray[np.intp], columns: NDArray[np.intp] | None = None) -> NDArray[np.float64]:
+        """``A[rows] A[columns]'`` as a dense matrix; `columns` are the rows themselves where None."""
+        one = self.A[rows].astype(np.float64)
+        two = one if columns is None else self.A[columns].astype(np.float64)
+        product = one @ two.T
+        square = np.asarray(product.todense() if self.sparse else product)
         square += self.constant**2
         return square
 
