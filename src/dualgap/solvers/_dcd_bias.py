@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dualgap.solvers._dcd_sweep import LOWER, UPPER, VALUE
+from dualgap.solvers._dcd_layout import LOWER, UPPER, VALUE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dualgap.kernels.memory import aligned
-from dualgap.solvers._dcd_sweep import CURVATURE, KINK, LINEAR, LOWER, RIDGE, SIGN, UPPER, VALUE
+from dualgap.solvers._dcd_layout import CURVATURE, KINK, LINEAR, LOWER, RIDGE, SIGN, UPPER, VALUE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,11 +1,6 @@
 """Compiled passes of coordinate descent over items: one exact step each, with the weights w kept up to date.
 
-An item is a variable, or the two variables of a regression point as one (v = a+ - a-, of which only one is not zero).
-All that a step needs of it lies in one cache line of `items`, whose columns are named below. Its objective alone is::
-
-    1/2 CURVATURE v^2 + (slope - CURVATURE v_now) v + KINK max(v, 0),    LOWER <= v <= UPPER
-
-`extra` holds what the features do not: the weight of the penalised constant, then for every group of equality
+Items and state are laid out as `_dcd_layout` says. `extra` holds what the features do not: the weight of the penalised constant, then for every group of equality
 constraints its multiplier plus penalty times residual (`_dcd_bias`).
 """
 
@@ -15,13 +10,33 @@ import numba as nb
 import numpy as np
 
 from dualgap.kernels.linear_rows import add_row, dot_row
-
-VALUE, LOWER, UPPER, LINEAR, KINK, CURVATURE, RIDGE, SIGN = range(8)
-# Positions in the integer state of a sweep ...
-ACTIVE, CURSOR, KEPT, PASSES, ROWS, MOVED = range(6)
-# ... and in its real one: largest violations of the running pass, and what it takes to be set aside.
-RISING, FALLING, ASIDE_LOW, ASIDE_HIGH, WORST = range(5)
-PERMUTED, CYCLIC, RANDOM = range(3)
+from dualgap.solvers._dcd_layout import (
+    ACTIVE,
+    ASIDE_HIGH,
+    ASIDE_LOW,
+    CHOSEN,
+    CURSOR,
+    CURVATURE,
+    CYCLIC,
+    FALLING,
+    KEPT,
+    KINK,
+    LINEAR,
+    LOWER,
+    PASSES,
+    PERMUTED,
+    RANDOM,
+    RIDGE,
+    RISING,
+    ROWS,
+    SERIES,
+    SHOTS,
+    SIGN,
+    UPPER,
+    VALUE,
+    WORST,
+)
+from dualgap.solvers._dcd_leap import direction, leap
 
 _SUMS = {"reassoc", "contract", "nsz"}
 # A multiplier moves when the violation is below this share of the move: an inner problem solved further is wasted.
@@ -68,7 +83,6 @@ def part_of_pass(
     rising, falling = real[RISING], real[FALLING]
     aside_low, aside_high = real[ASIDE_LOW], real[ASIDE_HIGH]
     grouped = group.size > 0
-    moved = 0
     stop = min(end, cursor + most)
     for s in range(cursor, stop):
         if kind == PERMUTED:
@@ -112,7 +126,6 @@ def part_of_pass(
         step = target - value
         if step == 0.0:
             continue
-        moved += 1
         items[i, VALUE] = target
         add_row(indptr, indices, values, point[i], sign * step, w)
         extra[0] += constant * sign * step
@@ -120,7 +133,6 @@ def part_of_pass(
             extra[1 + group[i]] += rho[group[i]] * scale[i] * step
     whole[CURSOR], whole[KEPT] = stop, kept
     whole[ROWS] += stop - cursor
-    whole[MOVED] += moved
     real[RISING], real[FALLING] = rising, falling
 
 
@@ -150,26 +162,57 @@ def end_pass(extra, multiplier, kind, shrinking, whole, real):  # type: ignore[n
 
 
 @nb.njit(cache=True, nogil=True)
+def _shoot(items, w, order, whole, chosen, v_shots, w_shots):  # type: ignore[no-untyped-def]
+    """Remember where the items of a series and the weights are; the first shot says which items these are."""
+    shot = whole[SHOTS]
+    if shot == 0:
+        whole[CHOSEN] = whole[ACTIVE]
+        chosen[: whole[ACTIVE]] = order[: whole[ACTIVE]]
+    for k in range(whole[CHOSEN]):
+        v_shots[shot, k] = items[chosen[k], VALUE]
+    w_shots[shot] = w
+    whole[SHOTS] += 1
+
+
+@nb.njit(cache=True, nogil=True)
 def sweep(
     indptr, indices, values, point, items, group, scale, w, extra, multiplier, constant, rho,
-    order, most, passes, rows, tol, kind, shrinking, least, whole, real, random,
+    order, most, passes, rows, series, tol, kind, shrinking, least, whole, real, random,
+    chosen, v_shots, w_shots, dv, dw,
 ):  # fmt: skip  # type: ignore[no-untyped-def]
     """Passes until one is within `tol`, `passes` are done or `rows` rows are read; at most `most` rows in this call.
 
-    Returns whether it ended with a pass that is finished.
+    After every `series` passes comes a leap; 0 means none. A series keeps its order: only then do the differences
+    between its passes tell where they lead. Returns whether it ended with a pass that is finished.
     """
     begun = whole[ROWS]
+    shots = v_shots.shape[0]
     while True:
-        left = most - (whole[ROWS] - begun)
+        if whole[CURSOR] == 0 and whole[SERIES] > series - shots and series > 0:
+            _shoot(items, w, order, whole, chosen, v_shots, w_shots)
+        this = CYCLIC if kind == PERMUTED and whole[SERIES] > 0 else kind
         part_of_pass(
             indptr, indices, values, point, items, group, scale, w, extra, constant, rho,
-            order, whole[ACTIVE], left, kind, shrinking, least, whole, real, random,
+            order, whole[ACTIVE], most - (whole[ROWS] - begun), this, shrinking, least, whole, real, random,
         )  # fmt: skip
         if whole[CURSOR] < whole[ACTIVE]:
             return False
         worst = end_pass(extra, multiplier, kind, shrinking, whole, real)
         if worst <= tol or whole[PASSES] >= passes or whole[ROWS] >= rows or whole[ACTIVE] == 0:
             return True
+        if series > 0:
+            whole[SERIES] += 1
+            if whole[SERIES] == series:
+                _shoot(items, w, order, whole, chosen, v_shots, w_shots)
+                direction(
+                    items, group, scale, w, extra, constant, rho,
+                    chosen, whole[CHOSEN], whole[SHOTS], v_shots, w_shots, dv, dw,
+                )  # fmt: skip
+                leap(
+                    indptr, indices, values, point, items, group, scale, w, extra, constant, rho,
+                    chosen, whole[CHOSEN], dv, dw,
+                )  # fmt: skip
+                whole[SERIES] = whole[SHOTS] = 0
         if whole[ROWS] - begun >= most:
             return True
 

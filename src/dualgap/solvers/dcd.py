@@ -38,6 +38,7 @@ from dualgap.kernels.linear_rows import CHUNK, combination, margins, rows_of
 from dualgap.kernels.threads import share, thread_count
 from dualgap.problem import check_objective
 from dualgap.result import Outcome, Snapshot, Status
+from dualgap.solvers import _dcd_layout as at
 from dualgap.solvers import _dcd_sweep as sweeps
 from dualgap.solvers._dcd_bias import penalties, residuals, restore
 from dualgap.solvers._dcd_items import Items
@@ -49,12 +50,14 @@ if TYPE_CHECKING:
 
 # `run` keeps BLAS to one thread meanwhile.
 OWN_THREADS = True
-_ORDERS = {"permuted": sweeps.PERMUTED, "cyclic": sweeps.CYCLIC, "random": sweeps.RANDOM}
+_ORDERS = {"permuted": at.PERMUTED, "cyclic": at.CYCLIC, "random": at.RANDOM}
 # A look at the gap costs about a pass over all rows. It is due when a pass claims its tolerance, and after the work
 # of so many passes over all rows.
 _PASSES_BETWEEN = 8
 # What is asked of the passes after a claim that was not enough.
 _TIGHTEN = 0.3
+# Passes between two leaps, and how many of their last ones are looked at (one more than there are differences).
+_SERIES, _SHOTS = 10, 6
 # Projected gradients below this are rounding of sums of order one (LIBLINEAR's number).
 _NO_STEP = 1e-12
 # Looks after which w is computed anew: the rounding of its updates adds up.
@@ -157,13 +160,18 @@ class _Run:
         self.items.put(a)
         self.multiplier = np.zeros(self.right.size)
         self.kind = options.kind
-        self.shrinking = options.shrinking and options.variant == "improved" and self.kind != sweeps.RANDOM
+        self.shrinking = options.shrinking and options.variant == "improved" and self.kind != at.RANDOM
         self.least = _NO_STEP if options.variant == "improved" else 0.0
         self.order = np.arange(self.items.count, dtype=np.int64)
         self.random = _seeded(options.seed, 1)[0]
-        self.whole = np.zeros(6, dtype=np.int64)
-        self.real = np.zeros(5)
+        self.whole = np.zeros(at.WHOLE, dtype=np.int64)
+        self.real = np.zeros(at.REAL)
         self.slack = np.empty((2, self.items.count))
+        self.series = _SERIES if options.variant == "improved" else 0
+        m, d = (self.items.count, self.rows.d) if self.series else (0, 0)
+        self.shots = (
+            np.empty(m, dtype=np.int64), np.empty((_SHOTS, m)), np.empty((_SHOTS, d)), np.empty(m), np.empty(d)
+        )  # fmt: skip
         self.tol = max(options.tol, options.first_tol)
         self.violation = np.inf
         self.looks = self.looked_at = 0
@@ -190,17 +198,17 @@ class _Run:
             self.extra[1:] = self.multiplier + self.rho * residuals(self.items, self.right)
 
     def all_active(self) -> None:
-        self.whole[sweeps.ACTIVE] = self.items.count
+        self.whole[at.ACTIVE] = self.items.count
         self.order[:] = np.arange(self.items.count)
-        self.real[sweeps.ASIDE_LOW] = self.real[sweeps.ASIDE_HIGH] = np.inf
+        self.real[at.ASIDE_LOW] = self.real[at.ASIDE_HIGH] = np.inf
 
     def rebuild_active(self, rising: float, falling: float) -> None:
         """The active list from full margins: those that violate, are free, or lie no further inside than others pull."""
         low, high = (falling if falling > 0.0 else np.inf), (rising if rising > 0.0 else np.inf)
         active = np.flatnonzero(~((self.slack[0] > low) & (self.slack[1] > high)))
-        self.whole[sweeps.ACTIVE] = active.size
+        self.whole[at.ACTIVE] = active.size
         self.order[: active.size] = active
-        self.real[sweeps.ASIDE_LOW], self.real[sweeps.ASIDE_HIGH] = low, high
+        self.real[at.ASIDE_LOW], self.real[at.ASIDE_HIGH] = low, high
 
     # -- running -------------------------------------------------------------------------------------------------
 
@@ -211,8 +219,8 @@ class _Run:
                 return self.last_look(Status.MAX_ITER)
             if not self.advance():
                 return self.last_look(Status.STOPPED)
-            claimed = bool(self.real[sweeps.WORST] <= self.tol)
-            if not claimed and self.whole[sweeps.ROWS] < self.due() and not self.limit_reached():
+            claimed = bool(self.real[at.WORST] <= self.tol)
+            if not claimed and self.whole[at.ROWS] < self.due() and not self.limit_reached():
                 continue
             if self.look():
                 return self.outcome(Status.STOPPED)
@@ -223,7 +231,7 @@ class _Run:
                 self.tol = max(goal, _TIGHTEN * self.tol)
 
     def limit_reached(self) -> bool:
-        return bool(0 <= self.options.max_iter <= self.whole[sweeps.PASSES])
+        return bool(0 <= self.options.max_iter <= self.whole[at.PASSES])
 
     def due(self) -> int:
         """Rows read at which a look at the gap is due."""
@@ -240,7 +248,8 @@ class _Run:
             finished = sweeps.sweep(
                 *self.rows.arrays, self.items.point, self.items.table, self.items.group, self.items.scale,
                 self.w, self.extra, self.multiplier, self.constant, self.rho, self.order, most, passes, self.due(),
-                self.tol, self.kind, self.shrinking, self.least, self.whole, self.real, self.random,
+                self.series, self.tol, self.kind, self.shrinking, self.least, self.whole,
+                self.real, self.random, *self.shots,
             )  # fmt: skip
             if finished:
                 return True
@@ -249,16 +258,16 @@ class _Run:
 
     def shared_pass(self, most: int) -> None:
         """One pass, the active list in as many parts as there are threads, all of them changing one w."""
-        active = int(self.whole[sweeps.ACTIVE])
+        active = int(self.whole[at.ACTIVE])
         parts = self.threads
         bounds = [active * part // parts for part in range(parts + 1)]
-        states = [np.zeros(6, dtype=np.int64) for _ in range(parts)]
+        states = [np.zeros(at.WHOLE, dtype=np.int64) for _ in range(parts)]
         reals = [self.real.copy() for _ in range(parts)]
-        randoms = _seeded(self.options.seed + int(self.whole[sweeps.PASSES]) + 1, parts)
+        randoms = _seeded(self.options.seed + int(self.whole[at.PASSES]) + 1, parts)
 
         def work(part: int) -> None:
             order, state = self.order[bounds[part] : bounds[part + 1]], states[part]
-            while state[sweeps.CURSOR] < order.size:
+            while state[at.CURSOR] < order.size:
                 sweeps.part_of_pass(
                     *self.rows.arrays, self.items.point, self.items.table, self.items.group, self.items.scale,
                     self.w, self.extra, self.constant, self.rho, order, order.size, most, self.kind, self.shrinking,
@@ -266,16 +275,16 @@ class _Run:
                 )  # fmt: skip
 
         share(work, parts, parts)
-        kept = [self.order[b : b + s[sweeps.KEPT]] for b, s in zip(bounds[:-1], states, strict=True)]
-        if self.kind != sweeps.RANDOM:
+        kept = [self.order[b : b + s[at.KEPT]] for b, s in zip(bounds[:-1], states, strict=True)]
+        if self.kind != at.RANDOM:
             joined = np.concatenate(kept)
             self.order[: joined.size] = joined
-            self.whole[sweeps.KEPT] = joined.size
-        self.whole[sweeps.ROWS] += active
-        for column in (sweeps.RISING, sweeps.FALLING):
+            self.whole[at.KEPT] = joined.size
+        self.whole[at.ROWS] += active
+        for column in (at.RISING, at.FALLING):
             self.real[column] = max(float(real[column]) for real in reals)
         # Sums that every step changes lose the most to races; they cost next to nothing to make anew.
-        self.renew_extra(float(self.items.table[:, sweeps.SIGN] @ self.items.table[:, sweeps.VALUE]))
+        self.renew_extra(float(self.items.table[:, at.SIGN] @ self.items.table[:, at.VALUE]))
         sweeps.end_pass(self.extra, self.multiplier, self.kind, self.shrinking, self.whole, self.real)
 
     # -- looking -------------------------------------------------------------------------------------------------
@@ -283,7 +292,8 @@ class _Run:
     def look(self) -> bool:
         """The full gradient at a feasible point, reported; the active list anew. True when the callback stops the run."""
         self.looks += 1
-        self.looked_at = int(self.whole[sweeps.ROWS])
+        self.looked_at = int(self.whole[at.ROWS])
+        self.whole[at.SERIES] = self.whole[at.SHOTS] = 0
         if self.right.size:
             self.multiplier[:] = self.extra[1:]
             restore(self.items, self.right)
@@ -303,16 +313,16 @@ class _Run:
     def snapshot(self, margin: NDArray[np.float64] | None, violation: float) -> Snapshot:
         p, a = self.problem, self.items.point_of_box()
         gradient = None if margin is None else p.sign * margin[p.index] + p.f0 + p.ridge * a
-        return Snapshot(int(self.whole[sweeps.PASSES]), a, gradient, None, violation, 0)
+        return Snapshot(int(self.whole[at.PASSES]), a, gradient, None, violation, 0)
 
     def last_look(self, status: Status) -> Outcome:
         """What is handed back is feasible and has been reported."""
-        if self.whole[sweeps.ROWS] > self.looked_at or self.looks == 0:
+        if self.whole[at.ROWS] > self.looked_at or self.looks == 0:
             self.look()
         return self.outcome(status)
 
     def outcome(self, status: Status) -> Outcome:
-        return Outcome(self.items.point_of_box(), int(self.whole[sweeps.PASSES]), status)
+        return Outcome(self.items.point_of_box(), int(self.whole[at.PASSES]), status)
 
 
 def _seeded(seed: int, count: int) -> NDArray[np.uint64]:
