@@ -17,6 +17,6 @@ and its Options may have ``gap_tol``, the relative gap that whoever watches is w
 
 from types import ModuleType
 
-from dualgap.solvers import block, ipm, newton, smo
+from dualgap.solvers import block, dcd, ipm, newton, smo
 
-SOLVERS: dict[str, ModuleType] = {"block": block, "smo": smo, "ipm": ipm, "newton": newton}
+SOLVERS: dict[str, ModuleType] = {"block": block, "smo": smo, "ipm": ipm, "dcd": dcd, "newton": newton}
