@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _PART = 2_000_000
 # Sums of rows are kept once a part: at most this many of them at a time, for they are as long as a row.
 _SUMS = 16
+# Squares likewise, within these bytes.
+_SQUARES, _SQUARE_BYTES = 8, 1 << 27
 
 
 class Factor:
@@ -102,8 +104,9 @@ class Factor:
         d, f = self.d, self.features
         out = np.zeros((d, d))
         roots = np.sqrt(weights)
-        # As many parts as threads: every one has a square of its own, and its products are long.
-        step = max(64, -(-len(rows) // self.threads))
+        # Every part has a square of its own: as many as fit, and few enough to be long.
+        parts = min(_SQUARES, max(1, _SQUARE_BYTES // (8 * f * f)))
+        step = max(64, -(-len(rows) // parts))
         squares = np.zeros((max(1, -(-len(rows) // step)), f, f))
 
         def part(begin: int, end: int) -> None:

@@ -40,7 +40,7 @@ from dualgap.kernels.threads import share_parts, thread_count
 from dualgap.multipliers import best_multipliers
 from dualgap.problem import DualQP
 from dualgap.result import Outcome, Snapshot, Status
-from dualgap.solvers._newton_system import direction
+from dualgap.solvers._newton_system import System
 from dualgap.solvers._newton_terms import along, settle
 
 if TYPE_CHECKING:
@@ -271,7 +271,8 @@ class _Run:
         p = self.problem
         J = np.flatnonzero((self.raw > p.lo) & (self.raw < p.hi))
         scale = float(self.give[0])
-        move_w, move_eta = direction(self.factor, p.index[J], p.sign[J], p.F[J], self.give[J], scale, g, g_eta)
+        system = System(self.factor, p.index[J], p.sign[J], p.F[J], self.give[J], scale)
+        move_w, move_eta = system.solve(g, g_eta)
         move_s = self._products(move_w)
         if p.k:
             move_s += p.F @ move_eta
