@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numba as nb
 import numpy as np
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ _SMOOTHEST, _SHARPEST, _SHARPEN = 1e0, 1e-13, 1e-2
 _NEWTON_STEPS = 60  # per level; a piecewise quadratic in few variables ends long before
 _SUFFICIENT = 1e-4  # Armijo fraction
 _HALVINGS = 40  # a step of 1e-12 of Newton's moves nothing
+_ROOT_STEPS = 100  # bisection alone would be at rounding after some 60
 
 
 def best_multipliers(
@@ -38,14 +40,16 @@ def best_multipliers(
     if problem.k == 0:
         return np.zeros(0)
     groups = problem.groups
-    if groups is not None and not problem.ridge.any() and np.all(np.isfinite(problem.hi)):
+    flat = not problem.ridge.any() and bool(np.all(np.isfinite(problem.hi)))
+    if groups is not None and (flat or np.all(problem.ridge > 0.0)):
+        find = _quantile if flat else _root
         theta = [
-            _quantile(problem, slope, groups, np.flatnonzero(groups.group == g), float(groups.rhs[g]))
+            find(problem, slope, groups, np.flatnonzero(groups.group == g), float(groups.rhs[g]))
             for g in range(groups.rhs.shape[0])
         ]
         return groups.eta(np.array(theta))
     start = np.zeros(problem.k) if start is None else np.asarray(start, dtype=np.float64)
-    if not problem.ridge.any() and np.all(np.isfinite(problem.hi)):
+    if flat:
         return _vertex_search(problem, slope, start)
     return _smoothed_newton(problem, slope, start)
 
@@ -97,6 +101,41 @@ def _near_the_root(
     if start < -rounding and start + float(jumps[inside].sum()) > rounding:
         return kinks[inside], jumps[inside], start
     return kinks, jumps, before
+
+
+def _root(problem: DualQP, slope: NDArray[np.float64], groups: Groups, members: NDArray[np.intp], rhs: float) -> float:
+    """Minimiser for one group whose variables all have a ridge: where the derivative vanishes, by Newton in a bracket."""
+    parts = (slope, problem.ridge, problem.lo, problem.hi, groups.scale)
+    chosen = parts if members.size == problem.n else tuple(part[members] for part in parts)
+    theta, low, high = 0.0, -np.inf, np.inf
+    step = 1.0
+    for _ in range(_ROOT_STEPS):
+        total, bend = _answers(*chosen, theta)
+        derivative = rhs - total
+        if derivative == 0.0:
+            break
+        low, high = (theta, high) if derivative < 0.0 else (low, theta)
+        proposal = theta - derivative / bend if bend > 0.0 else np.nan
+        if not low < proposal < high:
+            # No curvature here, or a step out of the bracket: halve it, or go on in strides that double.
+            step *= 2.0
+            proposal = 0.5 * (low + high) if np.isfinite(high - low) else theta - np.sign(derivative) * step
+        if proposal == theta or not low < proposal < high:
+            break
+        theta = proposal
+    return theta
+
+
+@nb.njit(cache=True, nogil=True)
+def _answers(slope, ridge, lo, hi, scale, theta):  # type: ignore[no-untyped-def]
+    """``sum_i c_i t_i`` at a group multiplier, and minus its derivative."""
+    total = bend = 0.0
+    for i in range(slope.size):
+        t = -(slope[i] + scale[i] * theta) / ridge[i]
+        inside = lo[i] < t < hi[i]
+        total += scale[i] * min(max(t, lo[i]), hi[i])
+        bend += scale[i] * scale[i] / ridge[i] if inside else 0.0
+    return total, bend
 
 
 def _vertex_search(problem: DualQP, slope: NDArray[np.float64], eta: NDArray[np.float64]) -> NDArray[np.float64]:

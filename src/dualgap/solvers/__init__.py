@@ -21,9 +21,11 @@ from dualgap.solvers import (
     adatron,
     block,
     chunking,
+    dcd,
     decomposition,
     ipm,
     mpd,
+    newton,
     rosen,
     smo,
     sor,
@@ -39,4 +41,6 @@ SOLVERS: dict[str, ModuleType] = {
     "sor": sor,
     "decomposition": decomposition,
     "chunking": chunking,
+    "dcd": dcd,
+    "newton": newton,
 }

@@ -1,0 +1,145 @@
+"""Rows of a factor A (K = AA') for compiled code: products with one row, and with all of them, without a copy of A.
+
+A factor is dense (C order) or CSR, float32 or float64, with int32 or int64 indices. Compiled functions take its three
+arrays ``indptr, indices, values``; of a dense factor the first two are empty and the values are all of it, row after
+row, so that the same compiled code serves both. Sums are float64 whatever the values are, and a CSR factor is read at 8
+bytes a nonzero where the user gave float32 and int32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numba as nb
+import numpy as np
+import scipy.sparse as sp
+
+from dualgap.kernels.threads import share
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# Sums may be reordered, which lets a dense row be multiplied in vectors; the order is fixed when it is compiled.
+_SUMS = {"reassoc", "contract", "nsz"}
+# Entries of A a compiled call may read before Python is asked again: some 50 milliseconds.
+CHUNK = 50_000_000
+# Entries from which a product is worth sharing among threads: a tenth of a millisecond.
+_WORTH_THREADS = 200_000
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The arrays of a factor.
+
+    Attributes
+    ----------
+    indptr, indices : ndarray of int32 or int64
+        Of a CSR matrix; empty for a dense one.
+    values : ndarray of float32 or float64
+        The nonzeros, or the dense matrix as one vector.
+    n, d : int
+        Its shape.
+    """
+
+    indptr: NDArray[Any]
+    indices: NDArray[Any]
+    values: NDArray[Any]
+    n: int
+    d: int
+
+    @property
+    def arrays(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """What compiled functions take."""
+        return self.indptr, self.indices, self.values
+
+    @property
+    def entries(self) -> int:
+        """Entries that a product with A reads."""
+        return int(self.values.size)
+
+    def lengths(self, points: NDArray[np.intp]) -> NDArray[np.int64]:
+        """Entries of the rows of `points`."""
+        if self.indptr.size == 0:
+            return np.full(points.shape[0], self.d, dtype=np.int64)
+        return (self.indptr[points + 1] - self.indptr[points]).astype(np.int64)
+
+
+def rows_of(factor: Any) -> Rows:
+    """The rows of a factor; nothing is copied but a dense matrix whose rows do not lie in one piece."""
+    n, d = factor.shape
+    if not sp.issparse(factor):
+        none = np.empty(0, dtype=np.int32)
+        return Rows(none, none, np.ascontiguousarray(factor).reshape(-1), int(n), int(d))
+    if factor.format != "csr":
+        raise ValueError(f"a sparse factor must be CSR; got {factor.format.upper()}.")
+    return Rows(factor.indptr, factor.indices, factor.data, int(n), int(d))
+
+
+def combination(rows: Rows, coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``A' coefficients``; rows with coefficient 0 are not read."""
+    w = np.zeros(rows.d)
+    for begin, end in _chunks(rows):
+        _add_rows(*rows.arrays, coefficients, begin, end, w)
+    return w
+
+
+def margins(rows: Rows, w: NDArray[np.float64], threads: int = 1) -> NDArray[np.float64]:
+    """``A w``, shared among threads where that is worth it; every product is the same whoever makes it."""
+    out = np.empty(rows.n)
+    if threads <= 1 or rows.entries < _WORTH_THREADS:
+        for begin, end in _chunks(rows):
+            _dot_rows(*rows.arrays, w, begin, end, out)
+        return out
+    pieces = max(threads, -(-rows.entries // CHUNK))
+    bounds = [rows.n * piece // pieces for piece in range(pieces + 1)]
+    share(lambda p: _dot_rows(*rows.arrays, w, bounds[p], bounds[p + 1], out), pieces, threads)
+    return out
+
+
+def _chunks(rows: Rows) -> Iterator[tuple[int, int]]:
+    pieces = max(1, -(-rows.entries // CHUNK))
+    for piece in range(pieces):
+        yield rows.n * piece // pieces, rows.n * (piece + 1) // pieces
+
+
+@nb.njit(cache=True, nogil=True, inline="always", fastmath=_SUMS)
+def dot_row(indptr, indices, values, i, w):  # type: ignore[no-untyped-def]
+    """``A[i] @ w``, for compiled code. Unsigned positions spare the test for negative ones."""
+    total = 0.0
+    if indptr.size == 0:
+        d = w.size
+        first = i * d
+        for j in range(d):
+            total += np.float64(values[first + j]) * w[j]
+        return total
+    for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+        total += np.float64(values[k]) * w[np.uint64(indices[k])]
+    return total
+
+
+@nb.njit(cache=True, nogil=True, inline="always", fastmath=_SUMS)
+def add_row(indptr, indices, values, i, scale, w):  # type: ignore[no-untyped-def]
+    """``w += scale * A[i]``, for compiled code."""
+    if indptr.size == 0:
+        d = w.size
+        first = i * d
+        for j in range(d):
+            w[j] += scale * np.float64(values[first + j])
+    else:
+        for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+            w[np.uint64(indices[k])] += scale * np.float64(values[k])
+
+
+@nb.njit(cache=True, nogil=True, fastmath=_SUMS)
+def _dot_rows(indptr, indices, values, w, begin, end, out):  # type: ignore[no-untyped-def]
+    for i in range(begin, end):
+        out[i] = dot_row(indptr, indices, values, i, w)
+
+
+@nb.njit(cache=True, nogil=True, fastmath=_SUMS)
+def _add_rows(indptr, indices, values, coefficients, begin, end, w):  # type: ignore[no-untyped-def]
+    for i in range(begin, end):
+        if coefficients[i] != 0.0:
+            add_row(indptr, indices, values, i, coefficients[i], w)

@@ -1,0 +1,244 @@
+"""Compiled passes of coordinate descent over items: one exact step each, with the weights w kept up to date.
+
+Items and state are laid out as `_dcd_layout` says. `extra` holds what the features do not: the weight of the penalised constant, then for every group of equality
+constraints its multiplier plus penalty times residual (`_dcd_bias`).
+"""
+
+from __future__ import annotations
+
+import numba as nb
+import numpy as np
+
+from dualgap.kernels.linear_rows import add_row, dot_row
+from dualgap.solvers._dcd_layout import (
+    ACTIVE,
+    ASIDE_HIGH,
+    ASIDE_LOW,
+    CHOSEN,
+    CURSOR,
+    CURVATURE,
+    CYCLIC,
+    FALLING,
+    KEPT,
+    KINK,
+    LINEAR,
+    LOWER,
+    PASSES,
+    PERMUTED,
+    RANDOM,
+    RIDGE,
+    RISING,
+    ROWS,
+    SERIES,
+    SHOTS,
+    SIGN,
+    UPPER,
+    VALUE,
+    WORST,
+)
+from dualgap.solvers._dcd_leap import direction, leap
+
+_SUMS = {"reassoc", "contract", "nsz"}
+# A multiplier moves when the violation is below this share of the move: an inner problem solved further is wasted.
+_MULTIPLIER_SHARE = 0.5
+
+
+@nb.njit(cache=True, nogil=True, inline="always")
+def _drawn(state, count):  # type: ignore[no-untyped-def]
+    """A number in [0, count) from a xorshift generator (Marsaglia's 64-bit one); count is below 2^32."""
+    x = state[0]
+    x ^= x << np.uint64(13)
+    x ^= x >> np.uint64(7)
+    x ^= x << np.uint64(17)
+    state[0] = x
+    return np.int64(((x >> np.uint64(32)) * np.uint64(count)) >> np.uint64(32))
+
+
+@nb.njit(cache=True, nogil=True, inline="always")
+def _stepped(value, low, high, curvature):  # type: ignore[no-untyped-def]
+    """The minimiser along one item, before clipping; `low` and `high` are its slopes below and above the kink."""
+    if curvature > 0.0:
+        target = value - high / curvature
+        if target <= 0.0:
+            target = min(value - low / curvature, 0.0)
+        return target
+    # A zero row without ridge: nothing but the slope decides (the report divides by zero here).
+    if high < 0.0:
+        return np.inf
+    if low > 0.0:
+        return -np.inf
+    return 0.0 if (value > 0.0 and high > 0.0) or (value < 0.0 and low < 0.0) else value
+
+
+@nb.njit(cache=True, nogil=True, fastmath=_SUMS)
+def part_of_pass(
+    indptr, indices, values, point, items, group, scale, w, extra, constant, rho,
+    order, end, most, kind, shrinking, least, whole, real, random,
+):  # fmt: skip  # type: ignore[no-untyped-def]
+    """Steps for the items at ``order[CURSOR:end]``, at most `most` of them; those that stay are moved to the front.
+
+    `least` is the projected gradient below which a step is not worth its row (0: the report's test).
+    """
+    cursor, kept = whole[CURSOR], whole[KEPT]
+    rising, falling = real[RISING], real[FALLING]
+    aside_low, aside_high = real[ASIDE_LOW], real[ASIDE_HIGH]
+    grouped = group.size > 0
+    stop = min(end, cursor + most)
+    for s in range(cursor, stop):
+        if kind == PERMUTED:
+            other = s + _drawn(random, end - s)
+            i = order[other]
+            order[other] = order[s]
+            order[s] = i
+        elif kind == CYCLIC:
+            i = order[s]
+        else:
+            i = order[_drawn(random, end)]
+        value, sign = items[i, VALUE], items[i, SIGN]
+        low = sign * (dot_row(indptr, indices, values, point[i], w) + extra[0])
+        low += items[i, LINEAR] + items[i, RIDGE] * value
+        if grouped and group[i] >= 0:
+            low += scale[i] * extra[1 + group[i]]
+        high = low + items[i, KINK]
+        up = high if value >= 0.0 else low
+        down = high if value > 0.0 else low
+        violation = 0.0
+        if value < items[i, UPPER]:
+            violation = -up
+            rising = max(rising, -up)
+        if value > items[i, LOWER]:
+            violation = max(violation, down)
+            falling = max(falling, down)
+        if shrinking:
+            settled_low = value > items[i, LOWER] or up > aside_low
+            settled_high = value < items[i, UPPER] or -down > aside_high
+            bounded = value <= items[i, LOWER] or value >= items[i, UPPER]
+            at_kink = value == 0.0 and items[i, KINK] > 0.0 and up > aside_low and -down > aside_high
+            if (bounded and settled_low and settled_high) or at_kink:
+                continue
+        if kind != RANDOM:
+            order[kept] = i
+            kept += 1
+        if violation <= least:
+            continue
+        target = _stepped(value, low, high, items[i, CURVATURE])
+        target = min(max(target, items[i, LOWER]), items[i, UPPER])
+        step = target - value
+        if step == 0.0:
+            continue
+        items[i, VALUE] = target
+        add_row(indptr, indices, values, point[i], sign * step, w)
+        extra[0] += constant * sign * step
+        if grouped and group[i] >= 0:
+            extra[1 + group[i]] += rho[group[i]] * scale[i] * step
+    whole[CURSOR], whole[KEPT] = stop, kept
+    whole[ROWS] += stop - cursor
+    real[RISING], real[FALLING] = rising, falling
+
+
+@nb.njit(cache=True, nogil=True)
+def end_pass(extra, multiplier, kind, shrinking, whole, real):  # type: ignore[no-untyped-def]
+    """Close a pass: the active list, what it takes to be set aside, the multipliers; its worst violation is returned."""
+    if kind != RANDOM:
+        whole[ACTIVE] = whole[KEPT]
+    whole[CURSOR] = whole[KEPT] = 0
+    whole[PASSES] += 1
+    rising, falling = max(real[RISING], 0.0), max(real[FALLING], 0.0)
+    if shrinking:
+        # As LIBLINEAR has it: who lies further inside than the strongest pull in that direction is set aside.
+        real[ASIDE_LOW] = falling if falling > 0.0 else np.inf
+        real[ASIDE_HIGH] = rising if rising > 0.0 else np.inf
+    real[RISING] = real[FALLING] = 0.0
+    violation, missed = max(rising, falling), 0.0
+    for g in range(multiplier.size):
+        missed = max(missed, abs(extra[1 + g] - multiplier[g]))
+    if missed > 0.0 and violation <= _MULTIPLIER_SHARE * missed:
+        for g in range(multiplier.size):
+            move = extra[1 + g] - multiplier[g]
+            multiplier[g] += move
+            extra[1 + g] += move
+    real[WORST] = max(violation, missed)
+    return real[WORST]
+
+
+@nb.njit(cache=True, nogil=True)
+def _shoot(items, w, order, whole, chosen, v_shots, w_shots):  # type: ignore[no-untyped-def]
+    """Remember where the items of a series and the weights are; the first shot says which items these are."""
+    shot = whole[SHOTS]
+    if shot == 0:
+        whole[CHOSEN] = whole[ACTIVE]
+        chosen[: whole[ACTIVE]] = order[: whole[ACTIVE]]
+    for k in range(whole[CHOSEN]):
+        v_shots[shot, k] = items[chosen[k], VALUE]
+    w_shots[shot] = w
+    whole[SHOTS] += 1
+
+
+@nb.njit(cache=True, nogil=True)
+def sweep(
+    indptr, indices, values, point, items, group, scale, w, extra, multiplier, constant, rho,
+    order, most, passes, rows, series, tol, kind, shrinking, least, whole, real, random,
+    chosen, v_shots, w_shots, dv, dw,
+):  # fmt: skip  # type: ignore[no-untyped-def]
+    """Passes until one is within `tol`, `passes` are done or `rows` rows are read; at most `most` rows in this call.
+
+    After every `series` passes comes a leap; 0 means none. A series keeps its order: only then do the differences
+    between its passes tell where they lead. Returns whether it ended with a pass that is finished.
+    """
+    begun = whole[ROWS]
+    shots = v_shots.shape[0]
+    while True:
+        if whole[CURSOR] == 0 and whole[SERIES] > series - shots and series > 0:
+            _shoot(items, w, order, whole, chosen, v_shots, w_shots)
+        this = CYCLIC if kind == PERMUTED and whole[SERIES] > 0 else kind
+        part_of_pass(
+            indptr, indices, values, point, items, group, scale, w, extra, constant, rho,
+            order, whole[ACTIVE], most - (whole[ROWS] - begun), this, shrinking, least, whole, real, random,
+        )  # fmt: skip
+        if whole[CURSOR] < whole[ACTIVE]:
+            return False
+        worst = end_pass(extra, multiplier, kind, shrinking, whole, real)
+        if worst <= tol or whole[PASSES] >= passes or whole[ROWS] >= rows or whole[ACTIVE] == 0:
+            return True
+        if series > 0:
+            whole[SERIES] += 1
+            if whole[SERIES] == series:
+                _shoot(items, w, order, whole, chosen, v_shots, w_shots)
+                direction(
+                    items, group, scale, w, extra, constant, rho,
+                    chosen, whole[CHOSEN], whole[SHOTS], v_shots, w_shots, dv, dw,
+                )  # fmt: skip
+                leap(
+                    indptr, indices, values, point, items, group, scale, w, extra, constant, rho,
+                    chosen, whole[CHOSEN], dv, dw,
+                )  # fmt: skip
+                whole[SERIES] = whole[SHOTS] = 0
+        if whole[ROWS] - begun >= most:
+            return True
+
+
+@nb.njit(cache=True, nogil=True)
+def survey(margin, point, items, group, scale, multiplier, slack):  # type: ignore[no-untyped-def]
+    """Worst violations (rising, falling) at the exact margins, and how far inside each item lies.
+
+    ``slack[0]`` is the slope that holds an item at its lower bound, ``slack[1]`` at its upper one; both count at a kink,
+    and -inf says that the item is free.
+    """
+    rising = falling = 0.0
+    for i in range(items.shape[0]):
+        value = items[i, VALUE]
+        low = items[i, SIGN] * margin[point[i]] + items[i, LINEAR] + items[i, RIDGE] * value
+        if group.size > 0 and group[i] >= 0:
+            low += scale[i] * multiplier[group[i]]
+        high = low + items[i, KINK]
+        up = high if value >= 0.0 else low
+        down = high if value > 0.0 else low
+        if value < items[i, UPPER]:
+            rising = max(rising, -up)
+        if value > items[i, LOWER]:
+            falling = max(falling, down)
+        at_low, at_high = value <= items[i, LOWER], value >= items[i, UPPER]
+        kink = value == 0.0 and items[i, KINK] > 0.0
+        slack[0, i] = up if at_low or kink else (np.inf if at_high else -np.inf)
+        slack[1, i] = -down if at_high or kink else (np.inf if at_low else -np.inf)
+    return rising, falling

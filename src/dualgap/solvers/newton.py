@@ -1,0 +1,346 @@
+"""Semismooth Newton method on an augmented Lagrangian, for linear problems: K = AA'.
+
+Problem (see `dualgap.problem`), with H = S AA' S + diag(ridge), S the signs, and its primal over ``w`` (one weight a
+column of A) and the multipliers ``eta`` (bias and free coefficients)::
+
+    min_a     1/2 a'Ha + f0'a    subject to    lo <= a <= hi,    F'a = e
+    min_w,eta 1/2 |w|^2 + e'eta + sum_i psi_i(s_i),    s = f0 + S A w + F eta
+              psi_i(s) = -min over lo <= t <= hi of (ridge t^2/2 + s t)          (hinge, its square, eps-insensitive, ...)
+
+A squared loss (ridge > 0) is smooth: Newton's method is applied as it stands. The others have a kink, which the
+augmented Lagrangian (the proximal point method on a) rounds off around the present a::
+
+    t_i(s) = argmin over lo <= t <= hi of (s t + kappa/2 (t - a_i)^2)
+    (w, eta) <- argmin 1/2 |w|^2 + e'eta - sum_i (s_i t_i + kappa/2 (t_i - a_i)^2),      a <- t(s),     kappa <- kappa / 5
+
+Each inner problem is piecewise quadratic and convex, with the Hessian ``I + A_J' D A_J`` over the variables J that are
+strictly within their bounds (D = 1 / (ridge + kappa)), and Newton's method with an exact search along its direction ends
+after a handful of steps. J shrinks with kappa to the free support vectors, of which there are at most about as many as
+features: late steps cost little more than one product with A.
+
+The system is solved by Cholesky over the features or over J, whichever is smaller, or by conjugate gradients where both
+are large. Cost of an iteration: one product with A, one with the changed rows of A', and the system. Use it for linear
+problems to any accuracy; equality constraints (an exact bias, one-class models, semi-parametric functions) are a
+few more coordinates.
+
+References: Yan and Li, "An efficient augmented Lagrangian method for support vector machine" (2020); Rockafellar (1976).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dualgap.constraints import InfeasibleProblemError, feasible_start
+from dualgap.kernels.factor import Factor
+from dualgap.kernels.threads import share_parts, thread_count
+from dualgap.multipliers import best_multipliers
+from dualgap.problem import DualQP
+from dualgap.result import Outcome, Snapshot, Status
+from dualgap.solvers._newton_system import System
+from dualgap.solvers._newton_terms import along, settle
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+OWN_THREADS = True
+
+# The proximal weight falls by this factor a round.
+_FALL = 5.0
+# An inner problem is solved until what is left of its gradient is this share of the gap.
+_INNER_SHARE = 0.1
+# A step is long enough where the derivative along it has fallen to this share.
+_SEARCH_SHARE = 0.1
+_SEARCH_MOST = 40
+# Newton steps in one round at most: a round that needs more has a weight that is too small, and is cut short.
+_STEPS_MOST = 30
+# Rounds without less gap after which the arithmetic is exhausted.
+_PATIENCE = 6
+# Variables in a part of a pass: half a millisecond.
+_PART = 1 << 17
+# From this many variables on a random eighth is solved first, to this relative gap.
+_SAMPLED, _SAMPLE, _SAMPLE_GAP = 1 << 15, 8, 1e-2
+
+
+@dataclass(frozen=True)
+class Options:
+    """Settings of `newton`.
+
+    Attributes
+    ----------
+    tol : float
+        KKT violation to reach.
+    max_iter : int
+        Newton steps at most; -1 for no limit.
+    gap_tol : float
+        The relative gap that whoever watches is waiting for; 0 for none.
+    n_jobs : int or None
+        Threads; results do not depend on it.
+    """
+
+    tol: float = 1e-3
+    max_iter: int = -1
+    gap_tol: float = 0.0
+    n_jobs: int | None = None
+
+
+def supports(problem: DualQP, options: Options | None = None) -> str | None:
+    """None, or why the problem is not for this solver."""
+    if getattr(problem.gram, "factor", None) is None:
+        return "newton works on the features of a linear kernel (K = AA'), and this kernel matrix has no factor"
+    return None
+
+
+def solve(
+    problem: DualQP,
+    options: Options,
+    callback: Callable[[Snapshot], bool],
+    start: NDArray[np.float64] | None = None,
+) -> Outcome:
+    """Minimise from `start` (a feasible point; found here when None)."""
+    a = feasible_start(problem) if start is None else np.clip(start, problem.lo, problem.hi)
+    run = _Run(problem, options, callback, a)
+    ended = run.begin() if start is not None else run.begin_at_sample()
+    return ended or run.rounds()
+
+
+class _Run:
+    """One run: the dual point, the weights and multipliers, the slopes they give."""
+
+    def __init__(
+        self, problem: DualQP, options: Options, callback: Callable[[Snapshot], bool], a: NDArray[np.float64]
+    ) -> None:
+        gram = problem.gram
+        self.problem, self.options, self.callback = problem, options, callback
+        self.shown = self.a = a
+        self.factor = Factor(gram.factor, getattr(gram, "constant", 0.0) ** 0.5, options.n_jobs)
+        self.threads = thread_count(options.n_jobs)
+        points = problem.points
+        self.rows = None if points.size == self.factor.n else points
+        self.at = None if points.size == problem.n else np.searchsorted(points, problem.index)
+        self.t = np.empty(problem.n)
+        self.iteration = 0
+        self.enough = options.gap_tol  # relative gap at which a round looks up
+        self.sampled = False
+
+    # -- products ------------------------------------------------------------------------------------------------
+
+    def _weights(self, a: NDArray[np.float64]) -> NDArray[np.float64]:
+        """``A'S a``."""
+        used = np.flatnonzero(a)
+        return self.factor.transposed((self.problem.sign * a)[used], self.problem.index[used])
+
+    def _products(self, p: NDArray[np.float64]) -> NDArray[np.float64]:
+        """``S A p``, a value a variable."""
+        values = self.factor.products(p, self.rows)
+        return self.problem.sign * (values if self.at is None else values[self.at])
+
+    def _over_variables(self, task: Callable[[int, int, NDArray[np.float64]], None], width: int) -> NDArray[np.float64]:
+        """Sums over all variables, a row a part."""
+        sums = np.zeros((-(-self.problem.n // _PART), width))
+        share_parts(lambda b, e: task(b, e, sums[b // _PART]), self.problem.n, _PART, self.threads)
+        return sums
+
+    # -- the start -----------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Weights, multipliers and slopes of the dual point, and a first weight."""
+        p = self.problem
+        self.w = self._weights(self.a)
+        slope = self._products(self.w) + p.f0 if np.any(self.a) else p.f0.copy()
+        self.eta = best_multipliers(p, slope, None)
+        self.s = slope + p.F @ self.eta
+        self.kappa = self._first_weight()
+
+    def _first_weight(self) -> float:
+        """A weight that lets a variable cross its box where slopes change by as much as they differ."""
+        p = self.problem
+        width = (p.hi - p.lo)[(p.ridge == 0.0) & (p.hi > p.lo)]
+        if width.size == 0:
+            return 1.0
+        spread = float(np.mean(np.abs(self.s - np.median(self.s)))) or float(np.mean(np.abs(p.f0))) or 1.0
+        return spread / float(np.median(width))
+
+    def begin_at_sample(self) -> Outcome | None:
+        """Weights and multipliers of a random eighth of the variables, solved first; an outcome where the run is over.
+
+        Bounds are widened and ridges narrowed by as much as there are fewer variables, so that the sample's weights are
+        near those of all. Variables outside it begin at the bound that their slope asks for.
+        """
+        p = self.problem
+        if p.n < _SAMPLED:
+            return self.begin()
+        chosen = np.sort(np.random.default_rng(0).permutation(p.n)[: p.n // _SAMPLE])
+        ratio = p.n / chosen.size
+        parts = (p.ridge[chosen] / ratio, p.f0[chosen], p.lo[chosen] * ratio, p.hi[chosen] * ratio)
+        sample = DualQP(p.gram, p.index[chosen], p.sign[chosen], *parts, p.F[chosen], p.e)
+        try:
+            a = feasible_start(sample)
+        except InfeasibleProblemError:
+            return self.begin()
+        run = _Run(sample, replace(self.options, tol=0.0), self._heartbeat, a)
+        run.sampled, run.enough = True, _SAMPLE_GAP
+        outcome = run.begin_at_sample() or run.rounds()
+        self.iteration = run.iteration
+        if outcome.status in (Status.STOPPED, Status.MAX_ITER):
+            return Outcome(self.shown, self.iteration, outcome.status)
+        self.w, self.eta, self.kappa = run.w, run.eta, run.kappa * ratio
+        self.s = self._products(self.w) + p.f0 + p.F @ self.eta
+        corner = np.where(self.s < 0.0, p.hi, p.lo)
+        self.a = np.where(np.isfinite(corner), corner, p.lo)
+        self.a[chosen] = run.t / ratio
+        return None
+
+    def _heartbeat(self, snapshot: Snapshot) -> bool:
+        """Ask whether to go on while a sample is solved; what is shown of the whole has not changed."""
+        return self.callback(Snapshot(snapshot.iteration, self.shown, None, None, np.nan, 0))
+
+    # -- rounds --------------------------------------------------------------------------------------------------
+
+    def rounds(self) -> Outcome:
+        """Proximal rounds until the callback or the tolerance is content."""
+        least, waited = np.inf, 0
+        while True:
+            outcome = self._newton()
+            if outcome is not None:
+                return outcome
+            waited = 0 if self.gap < 0.9 * least else waited + 1
+            least = min(least, self.gap)
+            if waited >= _PATIENCE:
+                return Outcome(self.shown, self.iteration, Status.STALLED)
+            self.a = self.t.copy()
+            self.kappa /= _FALL
+
+    def _newton(self) -> Outcome | None:
+        """Newton's method for one round; an outcome where the run is over."""
+        p, options = self.problem, self.options
+        weight = np.where(p.ridge > 0.0, 0.0, self.kappa)
+        self.give = 1.0 / (p.ridge + weight)
+        self.raw = self.give * (weight * self.a - self.s)
+        self._settle()
+        self.v = self._weights(self.t)
+        for _ in range(_STEPS_MOST):
+            g, g_eta = self.w - self.v, p.e - p.F.T @ self.t
+            left = 0.5 * float(g @ g) + abs(float(g_eta @ self.eta))
+            self.gap = left + self.lack
+            primal = 0.5 * float(self.w @ self.w) + float(p.e @ self.eta) - self.least
+            solved = left <= _INNER_SHARE * self.lack
+            if self.gap <= 0.5 * self.enough * abs(primal) or (self.violation <= 0.5 * options.tol and solved):
+                done = self._look()
+                if done is not None or solved:
+                    return done
+            elif solved:
+                return None if self.sampled or not options.tol else self._look()
+            elif self.callback(Snapshot(self.iteration, self.shown, None, None, np.nan, 0)):
+                return Outcome(self.shown, self.iteration, Status.STOPPED)
+            if 0 <= options.max_iter <= self.iteration:
+                return Outcome(self.shown, self.iteration, Status.MAX_ITER)
+            if not self._step(g, g_eta):
+                break
+        return self._look()
+
+    def _settle(self) -> None:
+        p = self.problem
+
+        def part(begin: int, end: int, sums: NDArray[np.float64]) -> None:
+            settle(self.raw, self.s, p.lo, p.hi, p.ridge, begin, end, self.t, sums)
+
+        sums = self._over_variables(part, 3)
+        self.lack, self.least = float(sums[:, 0].sum()), float(sums[:, 1].sum())
+        self.violation = float(sums[:, 2].max())
+
+    def _look(self) -> Outcome | None:
+        """Show the answers to whoever watches, with their own gradient; an outcome where that ends the run."""
+        p = self.problem
+        if self.sampled:
+            return Outcome(self.t, self.iteration, Status.CONVERGED)
+        a = _restored(p, self.t) if p.k else self.t.copy()
+        v = self._weights(a) if p.k else self.v
+        gradient = self._products(v) + p.f0 + p.ridge * a
+        self.shown = a
+        violation = _violation(p, a, gradient + p.F @ self.eta)
+        if self.callback(Snapshot(self.iteration, a, gradient, None, violation, 0)):
+            return Outcome(a, self.iteration, Status.STOPPED)
+        return Outcome(a, self.iteration, Status.CONVERGED) if violation <= self.options.tol else None
+
+    def _step(self, g: NDArray[np.float64], g_eta: NDArray[np.float64]) -> bool:
+        """One Newton step; False where none is left in this arithmetic."""
+        p = self.problem
+        J = np.flatnonzero((self.raw > p.lo) & (self.raw < p.hi))
+        scale = float(self.give[0])
+        system = System(self.factor, p.index[J], p.sign[J], p.F[J], self.give[J], scale)
+        move_w, move_eta = system.solve(g, g_eta)
+        move_s = self._products(move_w)
+        if p.k:
+            move_s += p.F @ move_eta
+        length = self._search(move_s, move_w, move_eta, float(g @ move_w) + float(g_eta @ move_eta))
+        if length == 0.0:
+            return False
+        self.w = self.w + length * move_w
+        self.eta = self.eta + length * move_eta
+        self.s += length * move_s
+        self.raw -= length * self.give * move_s
+        before = self.t.copy()
+        self._settle()
+        changed = np.flatnonzero(self.t != before)
+        if changed.size < 0.5 * np.count_nonzero(self.t):
+            difference = p.sign[changed] * (self.t[changed] - before[changed])
+            self.v = self.v + self.factor.transposed(difference, p.index[changed])
+        else:
+            self.v = self._weights(self.t)
+        self.iteration += 1
+        return True
+
+    def _search(
+        self, move: NDArray[np.float64], move_w: NDArray[np.float64], move_eta: NDArray[np.float64], at_start: float
+    ) -> float:
+        """A length at which the derivative along the direction is nearly zero: Newton's method within a bracket."""
+        p = self.problem
+        if not at_start < 0.0:
+            return 0.0
+        straight = float(self.w @ move_w) + float(p.e @ move_eta)
+        curved = float(move_w @ move_w)
+        low, high, length = 0.0, np.inf, 1.0
+        for _ in range(_SEARCH_MOST):
+
+            def part(begin: int, end: int, sums: NDArray[np.float64], length: float = length) -> None:
+                along(self.raw, self.give, move, length, p.lo, p.hi, begin, end, sums)
+
+            first, second = self._over_variables(part, 2).sum(axis=0)
+            slope, bend = straight + length * curved + float(first), curved + float(second)
+            if abs(slope) <= _SEARCH_SHARE * -at_start:
+                break
+            low, high = (length, high) if slope < 0.0 else (low, length)
+            proposal = length - slope / bend if bend > 0.0 else np.inf
+            if not low < proposal < high:
+                proposal = 0.5 * (low + high) if np.isfinite(high) else 4.0 * length
+            length = proposal
+        return length
+
+
+def _violation(problem: DualQP, a: NDArray[np.float64], full: NDArray[np.float64]) -> float:
+    """Worst violation of the optimality conditions at full slopes ``H a + f0 + F eta``."""
+    down = full[a > problem.lo].max(initial=0.0)
+    up = (-full[a < problem.hi]).max(initial=0.0)
+    return max(float(down), float(up))
+
+
+def _restored(problem: DualQP, a: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The point with ``F'a = e`` restored by its free variables, as far as they have room."""
+    for _ in range(3):
+        missing = problem.e - problem.F.T @ a
+        between = np.flatnonzero((a > problem.lo) & (a < problem.hi))
+        if between.size == 0:
+            break
+        inside = a[between]
+        room = np.minimum(inside - problem.lo[between], problem.hi[between] - inside)
+        room = np.minimum(room, 1e6 * np.median(room))
+        F = problem.F[between]
+        weighted = (room * room)[:, None] * F
+        change = weighted @ np.linalg.lstsq(F.T @ weighted, missing, rcond=None)[0]
+        a = a.copy()
+        a[between] = np.clip(inside + change, problem.lo[between], problem.hi[between])
+    return a
