@@ -36,23 +36,23 @@ def direction(items, group, scale, w, extra, constant, rho, chosen, count, shots
     sums = np.zeros((m, g_count))
     gradient = np.zeros(m)
     hessian = np.zeros((m, m))
-    for p in range(m):
-        for k in range(count):
+    for k in range(count):
+        i = chosen[k]
+        value, ridge, sign = items[i, VALUE], items[i, RIDGE], items[i, SIGN]
+        slope = items[i, LINEAR] + ridge * value + (items[i, KINK] if value > 0.0 else 0.0)
+        for p in range(m):
             d = v_shots[p + 1, k] - v_shots[p, k]
             if d != 0.0:
-                i = chosen[k]
-                value = items[i, VALUE]
-                above = items[i, KINK] if value > 0.0 else 0.0
-                gradient[p] += (items[i, LINEAR] + above + items[i, RIDGE] * value) * d
-                sums[p, 0] += items[i, SIGN] * d
+                gradient[p] += slope * d
+                sums[p, 0] += sign * d
                 if group.size > 0 and group[i] >= 0:
                     sums[p, 1 + group[i]] += scale[i] * d
-                if items[i, RIDGE] > 0.0:
+                if ridge > 0.0:
                     for q in range(p + 1):
-                        hessian[p, q] += items[i, RIDGE] * d * (v_shots[q + 1, k] - v_shots[q, k])
+                        hessian[p, q] += ridge * d * (v_shots[q + 1, k] - v_shots[q, k])
+    for p in range(m):
         for j in range(w.size):
-            d = w_shots[p + 1, j] - w_shots[p, j]
-            gradient[p] += w[j] * d
+            gradient[p] += w[j] * (w_shots[p + 1, j] - w_shots[p, j])
         for q in range(p + 1):
             total = 0.0
             for j in range(w.size):

@@ -57,7 +57,7 @@ _PASSES_BETWEEN = 8
 # What is asked of the passes after a claim that was not enough.
 _TIGHTEN = 0.3
 # Passes between two leaps, and how many of their last ones are looked at (one more than there are differences).
-_SERIES, _SHOTS = 10, 6
+_SERIES, _SHOTS = 6, 5
 # Projected gradients below this are rounding of sums of order one (LIBLINEAR's number).
 _NO_STEP = 1e-12
 # Looks after which w is computed anew: the rounding of its updates adds up.
@@ -66,8 +66,6 @@ _RENEW = 32
 _OTHER_MULTIPLIERS = 0.5
 # Entries a thread should have in a pass, below which threads cost more than they bring (some 50 microseconds each).
 _WORTH_A_THREAD = 200_000
-# Objective by which a pass of several threads may exceed the one before without being taken for a failure.
-_ROSE = 1e-9
 
 
 @dataclass(frozen=True)
