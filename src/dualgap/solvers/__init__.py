@@ -17,6 +17,6 @@ and its Options may have ``gap_tol``, the relative gap that whoever watches is w
 
 from types import ModuleType
 
-from dualgap.solvers import block, dcd, ipm, smo
+from dualgap.solvers import block, dcd, ipm, pcd, pegasos, smo
 
-SOLVERS: dict[str, ModuleType] = {"block": block, "smo": smo, "ipm": ipm, "dcd": dcd}
+SOLVERS: dict[str, ModuleType] = {"block": block, "smo": smo, "ipm": ipm, "dcd": dcd, "pegasos": pegasos, "pcd": pcd}
