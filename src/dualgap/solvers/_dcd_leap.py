@@ -28,8 +28,8 @@ _RIDGE = 1e-12
 
 
 @nb.njit(cache=True, nogil=True, fastmath=_SUMS)
-def direction(items, group, scale, w, extra, constant, rho, chosen, count, shots, v_shots, w_shots, dv, dw):  # type: ignore[no-untyped-def]
-    """The best combination of the differences between successive shots, into `dv` and `dw`."""
+def direction(items, group, scale, w, extra, constant, rho, chosen, count, shots, v_shots, w_shots, dv):  # type: ignore[no-untyped-def]
+    """The best combination of the differences between successive shots, into `dv`."""
     m = shots - 1
     g_count = extra.size
     # Row j: what the j-th difference adds to the constant's sum and to those of the groups.
@@ -70,7 +70,6 @@ def direction(items, group, scale, w, extra, constant, rho, chosen, count, shots
         for q in range(p):
             hessian[q, p] = hessian[p, q]
     dv[:count] = 0.0
-    dw[:] = 0.0
     if not (largest > 0.0 and largest < np.inf):
         return
     for p in range(m):
@@ -79,8 +78,6 @@ def direction(items, group, scale, w, extra, constant, rho, chosen, count, shots
     for p in range(m):
         for k in range(count):
             dv[k] += c[p] * (v_shots[p + 1, k] - v_shots[p, k])
-        for j in range(w.size):
-            dw[j] += c[p] * (w_shots[p + 1, j] - w_shots[p, j])
 
 
 @nb.njit(cache=True, nogil=True, fastmath=_SUMS)
@@ -90,13 +87,17 @@ def leap(
 ):  # fmt: skip  # type: ignore[no-untyped-def]
     """Go along `dv` as far as it pays; returns how far, in steps of that length."""
     grouped = group.size > 0
+    # The image of the direction is made anew: a difference of two w carries their rounding, and where the objective is
+    # flat a leap is millions of times as long.
+    dw[:] = 0.0
     for k in range(count):
         i = chosen[k]
         value = items[i, VALUE]
         outward = (dv[k] > 0.0 and value >= items[i, UPPER]) or (dv[k] < 0.0 and value <= items[i, LOWER])
-        if outward or (dv[k] != 0.0 and value == 0.0 and items[i, KINK] > 0.0):
-            add_row(indptr, indices, values, point[i], -items[i, SIGN] * dv[k], dw)
+        if outward or (value == 0.0 and items[i, KINK] > 0.0):
             dv[k] = 0.0
+        elif dv[k] != 0.0:
+            add_row(indptr, indices, values, point[i], items[i, SIGN] * dv[k], dw)
     sums = np.zeros(extra.size)
     length = 0.0
     for _ in range(_BENDS):

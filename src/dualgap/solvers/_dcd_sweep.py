@@ -220,7 +220,7 @@ def sweep(
                 _shoot(items, w, order, whole, chosen, v_shots, w_shots)
                 direction(
                     items, group, scale, w, extra, constant, rho,
-                    chosen, whole[CHOSEN], whole[SHOTS], v_shots, w_shots, dv, dw,
+                    chosen, whole[CHOSEN], whole[SHOTS], v_shots, w_shots, dv,
                 )  # fmt: skip
                 leap(
                     indptr, indices, values, point, items, group, scale, w, extra, constant, rho,

@@ -80,9 +80,9 @@ def supports(problem: DualQP, options: Options | None = None) -> str | None:
         return "pcd has no equality constraint (coupled or not): a bias must be left out or penalised"
     if not np.all(problem.ridge > 0.0) or problem.lo.any() or np.any(np.isfinite(problem.hi)):
         return "pcd takes squared losses only (a >= 0 without upper bound, and a ridge)"
-    count = np.bincount(2 * problem.index + (problem.sign > 0.0))
-    if count.max() > 1:
-        return "pcd takes at most one variable of each sign a point"
+    least, most = _sides(problem)
+    if np.bincount(2 * problem.index + (problem.sign > 0.0)).max() > 1 or np.any(least > most):
+        return "pcd takes one variable a point, or the two of a regression loss whose tube is not negative"
     return None
 
 
@@ -110,13 +110,9 @@ class _Run:
         self.rows = rows_of(problem.gram.factor)
         self.columns = _columns(problem.gram.factor)
         self.constant = float(getattr(problem.gram, "constant", 0.0))
-        n = self.rows.n
+        self.least, self.most = _sides(problem)
         up, down = problem.sign > 0.0, problem.sign < 0.0
-        # Of a point without such a variable the loss on that side is none.
-        self.least, self.most = np.full(n, -np.inf), np.full(n, np.inf)
-        self.least[problem.index[up]] = -problem.f0[up]
-        self.most[problem.index[down]] = problem.f0[down]
-        self.below, self.above = np.zeros(n), np.zeros(n)
+        self.below, self.above = np.zeros(self.rows.n), np.zeros(self.rows.n)
         self.below[problem.index[up]] = 1.0 / problem.ridge[up]
         self.above[problem.index[down]] = 1.0 / problem.ridge[down]
         self.random = np.random.default_rng(options.seed)
@@ -196,12 +192,19 @@ class _Run:
         return self.callback(Snapshot(self.passes, a, gradient, None, self.violation, 0))
 
 
+def _sides(problem: DualQP) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Between which z a point has no loss; without a variable for a side there is none on that side."""
+    up, down = problem.sign > 0.0, problem.sign < 0.0
+    least, most = np.full(problem.gram.n, -np.inf), np.full(problem.gram.n, np.inf)
+    least[problem.index[up]] = -problem.f0[up]
+    most[problem.index[down]] = problem.f0[down]
+    return least, most
+
+
 def _columns(factor: object) -> Rows:
     """The features as rows: a copy, made once, in the values' own type."""
     if sp.issparse(factor):
-        turned = factor.T.tocsr()  # type: ignore[attr-defined]
-        # Indices that fit are kept in four bytes, whatever the user's had.
-        return rows_of(turned)
+        return rows_of(factor.T.tocsr())  # type: ignore[attr-defined]
     return rows_of(np.ascontiguousarray(np.asarray(factor).T))
 
 
