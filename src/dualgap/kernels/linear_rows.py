@@ -16,6 +16,7 @@ import numba as nb
 import numpy as np
 import scipy.sparse as sp
 
+from dualgap.kernels.prefetch import prefetch
 from dualgap.kernels.threads import share
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 _SUMS = {"reassoc", "contract", "nsz"}
 # Entries of A a compiled call may read before Python is asked again: some 50 milliseconds.
 CHUNK = 50_000_000
+# Cache lines (of 16 float32 values) asked for ahead of a row.
+_LINES = 4
 # Entries from which a product is worth sharing among threads: a tenth of a millisecond.
 _WORTH_THREADS = 200_000
 
@@ -130,6 +133,19 @@ def add_row(indptr, indices, values, i, scale, w):  # type: ignore[no-untyped-de
     else:
         for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
             w[np.uint64(indices[k])] += scale * np.float64(values[k])
+
+
+@nb.njit(cache=True, nogil=True, inline="always")
+def fetch_row(indptr, indices, values, i, d):  # type: ignore[no-untyped-def]
+    """Begin to load row i: its first lines, after which the processor goes on by itself."""
+    if indptr.size == 0:
+        for line in range(_LINES):
+            prefetch(values, i * d + 16 * line)
+    else:
+        first = np.int64(indptr[i])
+        for line in range(_LINES):
+            prefetch(values, first + 16 * line)
+            prefetch(indices, first + 16 * line)
 
 
 @nb.njit(cache=True, nogil=True, fastmath=_SUMS)

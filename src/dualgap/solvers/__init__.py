@@ -26,6 +26,8 @@ from dualgap.solvers import (
     ipm,
     mpd,
     newton,
+    pcd,
+    pegasos,
     rosen,
     smo,
     sor,
@@ -43,4 +45,6 @@ SOLVERS: dict[str, ModuleType] = {
     "chunking": chunking,
     "dcd": dcd,
     "newton": newton,
+    "pcd": pcd,
+    "pegasos": pegasos,
 }

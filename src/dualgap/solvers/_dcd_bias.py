@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dualgap.solvers._dcd_layout import LOWER, UPPER, VALUE
+from dualgap.solvers._dcd_layout import KINK, LOWER, UPPER, VALUE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -56,7 +56,8 @@ def restore(items: Items, right: NDArray[np.float64]) -> None:
         lower = np.where(np.isinf(lower), value - np.maximum(np.abs(value), abs(off)), lower)
         reach = np.where(off * scale < 0.0, upper, lower)
         room = np.abs(scale * (reach - value))
-        free = (value > lower) & (value < upper)
+        # An item at its kink is held there as if by a bound.
+        free = (value > lower) & (value < upper) & ((value != 0.0) | (items.table[members, KINK] == 0.0))
         for chosen in (free, np.ones(members.size, dtype=bool)):
             total = float(room[chosen].sum())
             if total >= abs(off):

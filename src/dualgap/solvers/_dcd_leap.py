@@ -28,31 +28,31 @@ _RIDGE = 1e-12
 
 
 @nb.njit(cache=True, nogil=True, fastmath=_SUMS)
-def direction(items, group, scale, w, extra, constant, rho, chosen, count, shots, v_shots, w_shots, dv, dw):  # type: ignore[no-untyped-def]
-    """The best combination of the differences between successive shots, into `dv` and `dw`."""
+def direction(items, group, scale, w, extra, constant, rho, chosen, count, shots, v_shots, w_shots, dv):  # type: ignore[no-untyped-def]
+    """The best combination of the differences between successive shots, into `dv`."""
     m = shots - 1
     g_count = extra.size
     # Row j: what the j-th difference adds to the constant's sum and to those of the groups.
     sums = np.zeros((m, g_count))
     gradient = np.zeros(m)
     hessian = np.zeros((m, m))
-    for p in range(m):
-        for k in range(count):
+    for k in range(count):
+        i = chosen[k]
+        value, ridge, sign = items[i, VALUE], items[i, RIDGE], items[i, SIGN]
+        slope = items[i, LINEAR] + ridge * value + (items[i, KINK] if value > 0.0 else 0.0)
+        for p in range(m):
             d = v_shots[p + 1, k] - v_shots[p, k]
             if d != 0.0:
-                i = chosen[k]
-                value = items[i, VALUE]
-                above = items[i, KINK] if value > 0.0 else 0.0
-                gradient[p] += (items[i, LINEAR] + above + items[i, RIDGE] * value) * d
-                sums[p, 0] += items[i, SIGN] * d
+                gradient[p] += slope * d
+                sums[p, 0] += sign * d
                 if group.size > 0 and group[i] >= 0:
                     sums[p, 1 + group[i]] += scale[i] * d
-                if items[i, RIDGE] > 0.0:
+                if ridge > 0.0:
                     for q in range(p + 1):
-                        hessian[p, q] += items[i, RIDGE] * d * (v_shots[q + 1, k] - v_shots[q, k])
+                        hessian[p, q] += ridge * d * (v_shots[q + 1, k] - v_shots[q, k])
+    for p in range(m):
         for j in range(w.size):
-            d = w_shots[p + 1, j] - w_shots[p, j]
-            gradient[p] += w[j] * d
+            gradient[p] += w[j] * (w_shots[p + 1, j] - w_shots[p, j])
         for q in range(p + 1):
             total = 0.0
             for j in range(w.size):
@@ -70,7 +70,6 @@ def direction(items, group, scale, w, extra, constant, rho, chosen, count, shots
         for q in range(p):
             hessian[q, p] = hessian[p, q]
     dv[:count] = 0.0
-    dw[:] = 0.0
     if not (largest > 0.0 and largest < np.inf):
         return
     for p in range(m):
@@ -79,8 +78,6 @@ def direction(items, group, scale, w, extra, constant, rho, chosen, count, shots
     for p in range(m):
         for k in range(count):
             dv[k] += c[p] * (v_shots[p + 1, k] - v_shots[p, k])
-        for j in range(w.size):
-            dw[j] += c[p] * (w_shots[p + 1, j] - w_shots[p, j])
 
 
 @nb.njit(cache=True, nogil=True, fastmath=_SUMS)
@@ -90,13 +87,17 @@ def leap(
 ):  # fmt: skip  # type: ignore[no-untyped-def]
     """Go along `dv` as far as it pays; returns how far, in steps of that length."""
     grouped = group.size > 0
+    # The image of the direction is made anew: a difference of two w carries their rounding, and where the objective is
+    # flat a leap is millions of times as long.
+    dw[:] = 0.0
     for k in range(count):
         i = chosen[k]
         value = items[i, VALUE]
         outward = (dv[k] > 0.0 and value >= items[i, UPPER]) or (dv[k] < 0.0 and value <= items[i, LOWER])
-        if outward or (dv[k] != 0.0 and value == 0.0 and items[i, KINK] > 0.0):
-            add_row(indptr, indices, values, point[i], -items[i, SIGN] * dv[k], dw)
+        if outward or (value == 0.0 and items[i, KINK] > 0.0):
             dv[k] = 0.0
+        elif dv[k] != 0.0:
+            add_row(indptr, indices, values, point[i], items[i, SIGN] * dv[k], dw)
     sums = np.zeros(extra.size)
     length = 0.0
     for _ in range(_BENDS):

@@ -9,7 +9,8 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-from dualgap.kernels.linear_rows import add_row, dot_row
+from dualgap.kernels.linear_rows import add_row, dot_row, fetch_row
+from dualgap.kernels.prefetch import prefetch
 from dualgap.solvers._dcd_layout import (
     ACTIVE,
     ASIDE_HIGH,
@@ -39,6 +40,11 @@ from dualgap.solvers._dcd_layout import (
 from dualgap.solvers._dcd_leap import direction, leap
 
 _SUMS = {"reassoc", "contract", "nsz"}
+# Steps ahead at which an item, and then its row, are asked for.
+_FAR, _NEAR = 8, 4
+# Share of the active items that a pass must leave for a series to begin: before, the differences would be those of
+# items that are about to go.
+_SETTLED = 0.99
 # A multiplier moves when the violation is below this share of the move: an inner problem solved further is wasted.
 _MULTIPLIER_SHARE = 0.5
 
@@ -84,16 +90,23 @@ def part_of_pass(
     aside_low, aside_high = real[ASIDE_LOW], real[ASIDE_HIGH]
     grouped = group.size > 0
     stop = min(end, cursor + most)
-    for s in range(cursor, stop):
-        if kind == PERMUTED:
+    if kind == PERMUTED and cursor == 0:
+        for s in range(end - 1):
             other = s + _drawn(random, end - s)
-            i = order[other]
-            order[other] = order[s]
-            order[s] = i
-        elif kind == CYCLIC:
-            i = order[s]
-        else:
+            order[s], order[other] = order[other], order[s]
+    flat = items.reshape(-1)
+    for s in range(cursor, stop):
+        if kind == RANDOM:
             i = order[_drawn(random, end)]
+        else:
+            i = order[s]
+            # Two steps: what says where the row is, then the row.
+            if s + _FAR < end:
+                prefetch(flat, 8 * order[s + _FAR])
+                prefetch(point, order[s + _FAR])
+                prefetch(indptr, point[order[s + _FAR]])
+            if s + _NEAR < end:
+                fetch_row(indptr, indices, values, point[order[s + _NEAR]], w.size)
         value, sign = items[i, VALUE], items[i, SIGN]
         low = sign * (dot_row(indptr, indices, values, point[i], w) + extra[0])
         low += items[i, LINEAR] + items[i, RIDGE] * value
@@ -188,7 +201,7 @@ def sweep(
     begun = whole[ROWS]
     shots = v_shots.shape[0]
     while True:
-        if whole[CURSOR] == 0 and whole[SERIES] > series - shots and series > 0:
+        if series > 0 and whole[CURSOR] == 0 and whole[SERIES] > series - shots:
             _shoot(items, w, order, whole, chosen, v_shots, w_shots)
         this = CYCLIC if kind == PERMUTED and whole[SERIES] > 0 else kind
         part_of_pass(
@@ -197,16 +210,17 @@ def sweep(
         )  # fmt: skip
         if whole[CURSOR] < whole[ACTIVE]:
             return False
+        before = whole[ACTIVE]
         worst = end_pass(extra, multiplier, kind, shrinking, whole, real)
         if worst <= tol or whole[PASSES] >= passes or whole[ROWS] >= rows or whole[ACTIVE] == 0:
             return True
-        if series > 0:
+        if series > 0 and (whole[SERIES] > 0 or whole[ACTIVE] >= _SETTLED * before):
             whole[SERIES] += 1
             if whole[SERIES] == series:
                 _shoot(items, w, order, whole, chosen, v_shots, w_shots)
                 direction(
                     items, group, scale, w, extra, constant, rho,
-                    chosen, whole[CHOSEN], whole[SHOTS], v_shots, w_shots, dv, dw,
+                    chosen, whole[CHOSEN], whole[SHOTS], v_shots, w_shots, dv,
                 )  # fmt: skip
                 leap(
                     indptr, indices, values, point, items, group, scale, w, extra, constant, rho,

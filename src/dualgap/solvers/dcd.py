@@ -36,6 +36,7 @@ import numpy as np
 from dualgap.constraints import feasible_start
 from dualgap.kernels.linear_rows import CHUNK, combination, margins, rows_of
 from dualgap.kernels.threads import share, thread_count
+from dualgap.multipliers import best_multipliers
 from dualgap.problem import check_objective
 from dualgap.result import Outcome, Snapshot, Status
 from dualgap.solvers import _dcd_layout as at
@@ -54,10 +55,12 @@ _ORDERS = {"permuted": at.PERMUTED, "cyclic": at.CYCLIC, "random": at.RANDOM}
 # A look at the gap costs about a pass over all rows. It is due when a pass claims its tolerance, and after the work
 # of so many passes over all rows.
 _PASSES_BETWEEN = 8
-# What is asked of the passes after a claim that was not enough.
-_TIGHTEN = 0.3
+# It also takes some 200 microseconds whatever the size, as long as so many entries.
+_ENTRIES_BETWEEN = 1_000_000
+# What is asked of the passes after a claim that was not enough, down to this share of the goal.
+_TIGHTEN, _LEAST_SHARE = 0.3, 1e-4
 # Passes between two leaps, and how many of their last ones are looked at (one more than there are differences).
-_SERIES, _SHOTS = 10, 6
+_SERIES, _SHOTS = 6, 5
 # Projected gradients below this are rounding of sums of order one (LIBLINEAR's number).
 _NO_STEP = 1e-12
 # Looks after which w is computed anew: the rounding of its updates adds up.
@@ -66,8 +69,6 @@ _RENEW = 32
 _OTHER_MULTIPLIERS = 0.5
 # Entries a thread should have in a pass, below which threads cost more than they bring (some 50 microseconds each).
 _WORTH_A_THREAD = 200_000
-# Objective by which a pass of several threads may exceed the one before without being taken for a failure.
-_ROSE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -139,8 +140,9 @@ def solve(
     start: NDArray[np.float64] | None = None,
 ) -> Outcome:
     """Minimise from `start` (a feasible point; found here when None)."""
-    a = feasible_start(problem) if start is None else np.clip(start, problem.lo, problem.hi)
-    return _Run(problem, options, callback, a).run()
+    if start is None:
+        return _Run(problem, options, callback, feasible_start(problem)).run()
+    return _Run(problem, options, callback, np.clip(start, problem.lo, problem.hi)).resume()
 
 
 class _Run:
@@ -173,6 +175,7 @@ class _Run:
             np.empty(m, dtype=np.int64), np.empty((_SHOTS, m)), np.empty((_SHOTS, d)), np.empty(m), np.empty(d)
         )  # fmt: skip
         self.tol = max(options.tol, options.first_tol)
+        self.least_rows = int(_ENTRIES_BETWEEN * self.rows.n / max(1, self.rows.entries))
         self.violation = np.inf
         self.looks = self.looked_at = 0
         self.threads = self.worthwhile_threads()
@@ -212,6 +215,26 @@ class _Run:
 
     # -- running -------------------------------------------------------------------------------------------------
 
+    def resume(self) -> Outcome:
+        """Look before the first pass: at the multipliers that suit the start, and whether anything is left to do."""
+        p, groups = self.problem, self.problem.groups
+        assert groups is not None
+        if self.right.size:
+            margin = margins(self.rows, self.w, self.threads) + self.extra[0]
+            slope = p.sign * margin[p.index] + p.f0
+            self.multiplier[:] = groups.directions @ best_multipliers(p, slope)
+            self.renew_extra(float(self.items.on_points().sum()))
+        if self.look():
+            return self.outcome(Status.STOPPED)
+        if self.violation <= self.goal():
+            return self.outcome(Status.CONVERGED)
+        self.tol = max(self.goal(), min(self.tol, _TIGHTEN * self.violation))
+        return self.run()
+
+    def goal(self) -> float:
+        """The violation at which all is done."""
+        return self.options.tol * (_OTHER_MULTIPLIERS if self.right.size else 1.0)
+
     def run(self) -> Outcome:
         """Passes and looks, until somebody is content."""
         while True:
@@ -224,18 +247,18 @@ class _Run:
                 continue
             if self.look():
                 return self.outcome(Status.STOPPED)
-            goal = self.options.tol * (_OTHER_MULTIPLIERS if self.right.size else 1.0)
-            if self.violation <= goal:
+            if self.violation <= self.goal():
                 return self.outcome(Status.CONVERGED)
             if claimed:
-                self.tol = max(goal, _TIGHTEN * self.tol)
+                # Below the goal too: a pass sees each item before later steps have moved the others.
+                self.tol = max(_LEAST_SHARE * self.goal(), _TIGHTEN * self.tol)
 
     def limit_reached(self) -> bool:
         return bool(0 <= self.options.max_iter <= self.whole[at.PASSES])
 
     def due(self) -> int:
         """Rows read at which a look at the gap is due."""
-        return self.looked_at + _PASSES_BETWEEN * self.items.count
+        return self.looked_at + max(_PASSES_BETWEEN * self.items.count, self.least_rows)
 
     def advance(self) -> bool:
         """Passes up to the next look; False where the callback asks to stop in the middle of a long one."""
