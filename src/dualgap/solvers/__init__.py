@@ -13,10 +13,14 @@ It may offer::
     OWN_THREADS = True                       BLAS is kept to one thread, because it shares work among threads of its own
 
 and its Options may have ``gap_tol``, the relative gap that whoever watches is waiting for.
+
+SOLVERS take a `DualQP`. COMPOSITE_SOLVERS take a `Composite`, report `Progress` once an iteration and return a `Descent`;
+their ``PRESETS``, where they have any, are settings with a name of their own (``sesop8``, ``cg_fast``).
 """
 
 from types import ModuleType
 
-from dualgap.solvers import block, ipm, smo
+from dualgap.solvers import block, cg, ipm, nesterov, sesop, smo, tn
 
 SOLVERS: dict[str, ModuleType] = {"block": block, "smo": smo, "ipm": ipm}
+COMPOSITE_SOLVERS: dict[str, ModuleType] = {"sesop": sesop, "cg": cg, "tn": tn, "nesterov": nesterov}
