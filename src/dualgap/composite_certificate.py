@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 
 # Newton steps of the projection: it is piecewise linear, so a few do, and bisection comes after them.
 _NEWTON_STEPS = 50
+# Halvings of such a step; where nothing moves at some t, it is longer by 1e12 than it should be.
+_HALVINGS = 80
+# Entries at a flat part of the loss move as well, but only if the others cannot do it alone.
+_LEAST_MOBILITY = 1e-8
 # A residual of the free coordinates' constraints this small against the sums it is made of is rounding.
 _MET = 1e-12
 # A residual above this means that the projection was not found.
@@ -79,20 +83,27 @@ def certify_composite(
     start = problem.loss.gradient(z) if dual is None else np.asarray(dual, dtype=np.float64)
     if start.shape != (problem.m,) or not np.all(np.isfinite(start)):
         raise ValueError(f"dual must be {problem.m} finite numbers; its shape is {start.shape}.")
-    u, back = _feasible(problem, operator, start)
+    u, back = _feasible(problem, operator, start, _mobility(problem, z))
     return _judge(problem, x, z, u, back), u
 
 
 def _feasible(
-    problem: Composite, operator: LinearMap, u: NDArray[np.float64]
+    problem: Composite, operator: LinearMap, u: NDArray[np.float64], mobility: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """A feasible multiple of the projection of u, the best one, and its product with A'."""
     loss: Any = problem.loss
     low, high = loss.bounds()
-    u = _onto_constraints(np.clip(u, low, high), low, high, _free_columns(problem, operator))
+    u = _onto_constraints(np.clip(u, low, high), low, high, _free_columns(problem, operator), mobility)
     back = np.asarray(operator.rmatvec(u), dtype=np.float64)
     factor = _best_multiple(_Bound(problem, u, back), _reach(problem, u, back, low, high))
     return factor * u, factor * back
+
+
+def _mobility(problem: Composite, z: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How cheaply each entry of u moves: by the curvature of the loss, which is large where its slope is undecided."""
+    curvature = np.asarray(problem.loss.curvature(z), dtype=np.float64)
+    top = float(curvature.max())
+    return curvature / top + _LEAST_MOBILITY if top > 0.0 else np.ones_like(z)
 
 
 def _free_columns(problem: Composite, operator: LinearMap) -> NDArray[np.float64]:
@@ -106,43 +117,61 @@ def _free_columns(problem: Composite, operator: LinearMap) -> NDArray[np.float64
 
 
 def _onto_constraints(
-    u: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64], G: NDArray[np.float64]
+    u: NDArray[np.float64],
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+    G: NDArray[np.float64],
+    mobility: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """The nearest point of the box with ``G u = 0``: ``clip(u - G't)``, t by Newton's method with a line search.
+    """A point of the box with ``G u = 0`` near u, moved mostly where moving costs little.
 
-    The box holds 0, so there is one. The dual of the projection, which t minimises, is convex and piecewise quadratic.
+    It is the projection in the metric ``1 / mobility``. The box holds 0, so there is such a point; where none is found,
+    0 itself bounds less, but it bounds.
     """
     if not G.size:
         return u
+    for weights in (mobility, np.ones_like(u)):
+        point = _touch_up(_projected(u, low, high, G, weights), low, high, G)
+        if np.all(np.abs(G @ point) <= _FEASIBLE * np.maximum(np.abs(G) @ np.abs(point), 1.0)):
+            return point
+    return np.zeros_like(u)
+
+
+def _projected(
+    u: NDArray[np.float64],
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+    G: NDArray[np.float64],
+    weights: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """``clip(u - weights G't)`` with t by Newton's method on the projection's dual, concave and piecewise quadratic."""
     t = np.zeros(G.shape[0])
 
     def at(t: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
-        moved = u - t @ G
+        moved = u - weights * (t @ G)
         point = np.clip(moved, low, high)
-        return point, G @ point, float(0.5 * ((moved - point) ** 2).sum() - 0.5 * (moved**2).sum())
+        height = 0.5 * float((((moved - point) ** 2 - moved**2) / weights).sum())
+        return point, G @ point, height
 
     point, residual, height = at(t)
     for _ in range(_NEWTON_STEPS):
         if np.all(np.abs(residual) <= _MET * (np.abs(G) @ np.abs(point))):
             break
-        moving = (u - t @ G > low) & (u - t @ G < high)
-        hessian = G[:, moving] @ G[:, moving].T
-        hessian += 1e-10 * max(float(np.trace(G @ G.T)), 1e-300) * np.eye(t.size) / t.size
+        moved = u - weights * (t @ G)
+        moving = (moved > low) & (moved < high)
+        hessian = (G[:, moving] * weights[moving]) @ G[:, moving].T
+        hessian += 1e-12 * float(np.trace((G * weights) @ G.T)) * np.eye(t.size)  # where nothing moves at this t
         step = np.linalg.solve(hessian, residual)
         length = 1.0
-        for _ in range(60):
+        for _ in range(_HALVINGS):
             found = at(t + length * step)
-            # The dual's derivative along the step is -residual'step: it must fall (or the residual shrink, in rounding).
-            if found[2] > height + 1e-4 * length * float(residual @ step) - abs(height) * 1e-15 or float(
-                np.abs(found[1]).max()
-            ) < 0.5 * float(np.abs(residual).max()):
+            smaller = float(np.abs(found[1]).max()) < 0.5 * float(np.abs(residual).max())
+            if smaller or found[2] > height + 1e-4 * length * float(residual @ step):
                 break
             length *= 0.5
         t = t + length * step
         point, residual, height = found
-    point = _touch_up(point, low, high, G)
-    met = np.all(np.abs(G @ point) <= _FEASIBLE * np.maximum(np.abs(G) @ np.abs(point), 1.0))
-    return point if met else np.zeros_like(u)  # 0 bounds less, but it bounds
+    return point
 
 
 def _touch_up(
