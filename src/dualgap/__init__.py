@@ -19,9 +19,9 @@ _HOME = {
     "COMPOSITE_SOLVERS": "solvers",
     "DualQP": "problem",
     "Composite": "composite",
-    "minimize": "minimize",
-    "MinimizeResult": "minimize",
-    "primal_svm": "primal_svm",
+    "minimize": "minimization",
+    "MinimizeResult": "minimization",
+    "primal_svm": "primal",
     "minimize_smoothed": "smoothing",
     "SmoothedResult": "smoothing",
     "certify_composite": "composite_certificate",
@@ -79,8 +79,8 @@ if TYPE_CHECKING:
     from dualgap.formulations import FORMULATIONS, build, recover
     from dualgap.kernels.functions import Kernel
     from dualgap.kernels.gram import FullGram, Gram, KernelGram, factored_gram, make_gram
-    from dualgap.minimize import MinimizeResult, minimize
-    from dualgap.primal_svm import primal_svm
+    from dualgap.minimization import MinimizeResult, minimize
+    from dualgap.primal import primal_svm
     from dualgap.problem import DualQP
     from dualgap.result import Certificate, Event, History, Result, Status
     from dualgap.run import (

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dualgap.composite_certificate import certify_composite
-from dualgap.minimize import minimize_composite
+from dualgap.minimization import minimize_composite
 from dualgap.operators import exact
 from dualgap.result import Certificate, Status
 
