@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from dualgap.result import Status
 
 
+# What counts as falling: beyond rounding of the objective, or by a tenth of the gradient.
+_ROUNDING, _FELL = 4e-16, 0.9
+
+
 @runtime_checkable
 class LinearMap(Protocol):
     """A matrix as a solver sees it (`dualgap.operators.as_operator` makes one of anything)."""
@@ -118,9 +122,7 @@ class Composite:
             total += self.energy * float(x @ self.quadratic(x, z))
         return float(total)
 
-    def slopes(
-        self, x: NDArray[np.float64], z: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def slopes(self, x: NDArray[np.float64], z: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """``(u, r)`` with the gradient ``A'u + r``."""
         r = np.zeros(self.n)
         r[self.penalised] = self.regulariser.gradient(x[self.penalised])
@@ -146,6 +148,25 @@ class Composite:
     def quadratic(self, x: NDArray[np.float64], z: NDArray[np.float64]) -> NDArray[np.float64]:
         """``Qx`` from x and ``z = Ax``; vectors, or rows of both."""
         return self.operator.quadratic(x, z)  # type: ignore[attr-defined, no-any-return]
+
+
+class Standstill:
+    """Whether a descent has come to rest short of its goal: neither objective nor gradient falls any more.
+
+    The objective must fall by more than its rounding, or the gradient by a tenth, once in so many iterations.
+    """
+
+    def __init__(self, patience: int) -> None:
+        self.patience, self.waited = patience, 0
+        self.value = self.norm = np.inf
+
+    def __call__(self, value: float, norm: float) -> bool:
+        """Whether it has, after one more iteration; a gradient that is no number counts as rest."""
+        if value < self.value - _ROUNDING * abs(value) or norm < _FELL * self.norm:
+            self.value, self.norm, self.waited = min(value, self.value), min(norm, self.norm), 0
+        else:
+            self.waited += 1
+        return self.waited > self.patience or not np.isfinite(norm)
 
 
 @dataclass(frozen=True)

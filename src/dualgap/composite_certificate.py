@@ -5,7 +5,8 @@ weak duality (Fenchel) gives::
 
     P(x) = phi(Ax) + psi(x) + energy x'Qx   >=   D(u) = -phi*(u) - psi*(v) - u'Ku / (4 energy)
 
-    P - D = sum_i [phi_i(z_i) + phi_i*(u_i) - u_i z_i] + sum_j [psi_j(x_j) + psi_j*(v_j) - v_j x_j] + energy |w - v/2|_K^2
+    P - D = sum_i [phi_i(z_i) + phi_i*(u_i) - u_i z_i] + sum_j [psi_j(x_j) + psi_j*(v_j) - v_j x_j]
+            + energy |w - v/2|^2 in feature space
 
 Each bracket is non-negative, so the gap is summed without cancellation. For the support vector machine with
 ``u = -y a`` this is ``D = sum a`` subject to ``0 <= a <= C``, ``y'a = 0`` and ``|X'(y a)|_inf <= 1`` (p = q = 1);
@@ -18,7 +19,6 @@ D is taken.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -76,7 +76,9 @@ def certify_composite(
     if not hasattr(problem.regulariser, "reach"):
         raise TypeError(f"A certificate needs the conjugate of psi; {type(problem.regulariser).__name__} has none.")
     if problem.energy and (np.any(problem.regulariser.l1) or np.any(problem.regulariser.l2)):  # type: ignore[attr-defined]
-        raise TypeError("There is no certificate for an energy and a penalty together: their conjugate is not separable.")
+        raise TypeError(
+            "There is no certificate for an energy and a penalty together: their conjugate is not separable."
+        )
     operator = exact(problem.operator)
     x = np.asarray(x, dtype=np.float64)
     z = np.asarray(operator.matvec(x), dtype=np.float64)

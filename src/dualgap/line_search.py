@@ -28,7 +28,7 @@ _ROUNDING = 1e-14
 
 
 class Ray:
-    """The objective on ``x + t d`` with ``z = Ax`` and ``v = Ad`` stored: value, slope and curvature without products."""
+    """The objective on ``x + t d``, ``z = Ax`` and ``v = Ad`` being stored: all of it without products."""
 
     def __init__(
         self,

@@ -5,8 +5,8 @@ A loss is any object with::
     value(z) -> float                          the sum
     gradient(z), curvature(z) -> ndarray       first and second derivatives of its terms, one a sample
 
-so a user's own object is as good as these. With ``t = 1 - y z`` (labels y of +1 and -1), ``r = z - y`` (targets y) and a
-weight c = C, or C_i, for each sample:
+so a user's own object is as good as these. With ``t = 1 - y z`` (labels y of +1 and -1), ``r = z - y`` (targets y) and
+a weight c = C, or C_i, for each sample:
 
     hinge                c max(0, t), smoothed: c (psi(t) + t) / 2             (SESOP paper, eqs. 15, 22, 23)
     squared_hinge        c max(0, t)^2                                         (eq. 17)
@@ -90,7 +90,7 @@ class _Margin(_Weighted):
 
 @dataclass(frozen=True, eq=False)
 class Hinge(_Margin):
-    """``c max(0, t)``, smoothed by eps (SESOP paper, eq. 23) and moved by `shift` (the multipliers, see `smoothing`)."""
+    """``c max(0, t)``, smoothed by eps (SESOP paper, eq. 23), moved by `shift` (the multipliers, see `smoothing`)."""
 
     eps: float = 1e-2
     shift: NDArray[np.float64] | float = 0.0

@@ -122,12 +122,13 @@ def minimize(
     Parameters
     ----------
     phi : loss or mapping
-        An object with ``value(z)``, ``gradient(z)`` and ``curvature(z)`` (second derivatives, one an entry), such as those
-        in `dualgap.losses`; or ``{"name": "logistic", "y": y, "C": 1.0}``.
+        An object with ``value(z)``, ``gradient(z)`` and ``curvature(z)`` (second derivatives, one an entry), such as
+        those in `dualgap.losses`; or ``{"name": "logistic", "y": y, "C": 1.0}``.
     A : array, sparse matrix, LinearOperator, Gram, or object with shape, matvec and rmatvec
         The matrix; neither copied nor upcast.
     psi : regulariser, str, mapping or None
-        An object like phi; a name ("l2", "l1", "elastic_net", "none"); or ``{"name": "l1", "weight": 2.0, "eps": 1e-3}``.
+        An object like phi; a name ("l2", "l1", "elastic_net", "none"); or ``{"name": "l1", "weight": 2.0, "eps":
+        1e-3}``.
     x0 : ndarray or None
         Where to start; 0 when None.
     method : str
@@ -266,9 +267,7 @@ def _until_borne_out(
 class _Keeper:
     """Clock, limits and history; called by the solver once an iteration."""
 
-    def __init__(
-        self, time_limit: float | None, callback: Callable[[Intermediate], bool | None] | None
-    ) -> None:
+    def __init__(self, time_limit: float | None, callback: Callable[[Intermediate], bool | None] | None) -> None:
         self.time_limit, self.callback = time_limit, callback
         self.history: list[Step] = []
         self.reason: Status | None = None

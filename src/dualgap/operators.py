@@ -1,9 +1,9 @@
 """Matrices as solvers of the composite problem see them: products with vectors, and how many there were.
 
-`as_operator` takes NumPy arrays, SciPy's sparse matrices, any ``scipy.sparse.linalg.LinearOperator``, a Gram matrix (its
-symmetric kernel matrix, by `Gram.accumulate`), or anything with ``shape``, ``matvec`` and ``rmatvec``. Data are neither
-copied nor upcast: sums over float32 entries are float64 sums all the same. `with_bias` adds a column of ones that is
-not stored.
+`as_operator` takes NumPy arrays, SciPy's sparse matrices, any ``scipy.sparse.linalg.LinearOperator``, a Gram matrix
+(its symmetric kernel matrix, by `Gram.accumulate`), or anything with ``shape``, ``matvec`` and ``rmatvec``. Data are
+neither copied nor upcast: sums over float32 entries are float64 sums all the same. `WithBias` adds a column of ones
+that is not stored.
 """
 
 from __future__ import annotations

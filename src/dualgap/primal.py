@@ -4,11 +4,11 @@
 
     min over w, b of  |w|_p^p + C sum_i max(0, 1 - y_i (w'x_i + b))^q                    (SESOP paper, eqs. 6, 18, 20)
 
-with b free of penalty. What is not smooth (``p = 1``, ``q = 1``) is smoothed by eps (22, 23); nothing else is. There is no
-1/2 before ``|w|^2``: for p = 2 the usual C is half of this one.
+with b free of penalty. What is not smooth (``p = 1``, ``q = 1``) is smoothed by eps (22, 23); nothing else is. There is
+no 1/2 before ``|w|^2``: for p = 2 the usual C is half of this one.
 
-With a Gram matrix in place of X the decision function is ``sum_j a_j k(x_j, x) + b``. For p = 2 the norm is that of w in
-feature space, ``a'Ka`` (eq. 21, whose alpha_j is ``y_j a_j`` here); for p = 1 it is ``|a|_1``.
+With a Gram matrix in place of X the decision function is ``sum_j a_j k(x_j, x) + b``. For p = 2 the norm is that of w
+in feature space, ``a'Ka`` (eq. 21, whose alpha_j is ``y_j a_j`` here); for p = 1 it is ``|a|_1``.
 """
 
 from __future__ import annotations

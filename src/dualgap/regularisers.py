@@ -1,6 +1,7 @@
 """Regularisers psi of the composite problem ``min phi(Ax) + psi(x)``: sums over coordinates.
 
-A regulariser is any object with ``value(x)``, ``gradient(x)`` and ``curvature(x)`` (of each coordinate). The one here is
+A regulariser is any object with ``value(x)``, ``gradient(x)`` and ``curvature(x)`` (of each coordinate). The one here
+is
 
     psi(x) = sum_j  l1_j |x_j| + l2_j x_j^2        with |x| smoothed by eps (SESOP paper, eq. 22)
 

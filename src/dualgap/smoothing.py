@@ -2,7 +2,8 @@
 
 A composite problem with hinges or absolute values is solved for a smoothing eps (SESOP paper, eqs. 22-24). What that
 says of the problem without smoothing is measured after each round by its duality gap (`composite_certificate`); at the
-smoothed optimum of p = q = 1 it is at most ``eps (d/4 + C n/8)`` for d features and n samples. Two schemes make it small:
+smoothed optimum of p = q = 1 it is at most ``eps (d/4 + C n/8)`` for d features and n samples. Two schemes make it
+small:
 
     continuation   divide eps, start again from the last solution
     multipliers    keep eps moderate and move each smoothed function to where the last solution stood against its kink
@@ -10,7 +11,8 @@ smoothed optimum of p = q = 1 it is at most ``eps (d/4 + C n/8)`` for d features
 The second is Zibulevsky's smoothing method of multipliers. With ``psi(s + shift) - psi(shift)`` in place of ``psi(s)``
 the slope at the kink is ``mu = psi'(shift)``, the multiplier. Its convex conjugate differs from that of psi by a
 Bregman distance to mu, so that a round is one step of a proximal point method on the dual problem, and the update
-``mu <- psi'(s + shift)`` is simply ``shift <- shift + s``. Rounds converge for a fixed eps, which is lowered only a little.
+``mu <- psi'(s + shift)`` is simply ``shift <- shift + s``. Rounds converge for a fixed eps, which is lowered only a
+little.
 """
 
 from __future__ import annotations
@@ -151,8 +153,8 @@ def minimize_smoothed(
     scheme : {"multipliers", "continuation"}
         The smoothing method of multipliers, or smaller and smaller eps.
     method : str
-        Solver of the rounds, as in `minimize`. Small eps makes curvatures differ by 1/eps from coordinate to coordinate;
-        "tn" bears that best.
+        Solver of the rounds, as in `minimize`. Small eps makes curvatures differ by 1/eps from coordinate to
+        coordinate; "tn" bears that best.
     max_rounds, max_iter : int
         Rounds, and iterations of all rounds together, at most.
     time_limit : float or None
@@ -231,8 +233,8 @@ class _Run:
         """The gradient that accounts for a share of the last gap.
 
         A slope that misses its place by g scales the dual by ``1/(1 + g/l1)``, a relative loss of about g / l1; with a
-        quadratic term alone the loss is ``g^2 / (4 l2)``. A round that brought nothing is followed by a stricter one: in
-        feature space the loss is ``g'K^-1 g / 4``, of which the norm of g says little.
+        quadratic term alone the loss is ``g^2 / (4 l2)``. A round that brought nothing is followed by a stricter one:
+        in feature space the loss is ``g'K^-1 g / 4``, of which the norm of g says little.
         """
         gap = self.rounds[-1].relative_gap if self.rounds else 1.0
         regulariser: Any = self.problem.regulariser

@@ -1,6 +1,7 @@
 """Every solver of the composite problem on every loss and regulariser: SciPy's optimum, and an honest count."""
 
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -65,9 +66,10 @@ def test_optimum_of_scipy(name, regulariser, method, optimum):
 @pytest.mark.parametrize("method", ["sesop0", "sesop1-", "sesop1", "sesop8", "sesop32", "cg_fast", "nesterov"])
 @pytest.mark.parametrize("start", [False, True])
 def test_one_product_each_way_an_iteration(method, start):
-    tally = Tally(problem("hinge").operator)
-    p = Composite(tally, loss("hinge", eps=0.1), problem("hinge").regulariser, free=(-1,))
-    module, settings = choose_method(method, {"tol": 1e-12, "max_iter": 17})
+    large = problem("hinge", n=50)
+    tally = Tally(large.operator)
+    p = Composite(tally, large.loss, large.regulariser, free=(-1,))
+    module, settings = choose_method(method, {"tol": 1e-300, "max_iter": 17})
     x0 = np.ones(p.n) if start else None
     seen = []
     descent = module.solve(p, settings, lambda s: bool(seen.append((s.iteration, s.n_products))), x0)
@@ -104,10 +106,10 @@ def test_descent_is_monotone_and_starts_at_the_start(method):
     values = [step.fun for step in result.history]
     assert values[0] == p.value(x0, p.operator.matvec(x0))
     if method != "nesterov":  # accelerated methods are not monotone
-        assert all(b <= a + 1e-12 * abs(a) for a, b in zip(values, values[1:], strict=False))
+        assert all(b <= a + 1e-12 * abs(a) for a, b in pairwise(values))
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ["sesop8", "cg_fast", "cg_plain", "tn"])
 def test_kernel_problem_in_feature_space(method):
     X, y, _ = data(40, 3)
     gram = dualgap.make_gram(X, dualgap.Kernel("rbf", gamma=0.2))

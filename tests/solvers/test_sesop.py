@@ -9,7 +9,7 @@ import pytest
 from scipy.sparse.linalg import cg
 
 from dualgap.composite import Composite
-from dualgap.losses import Hinge
+from dualgap.losses import Hinge, Squared
 from dualgap.minimization import minimize_composite
 from dualgap.operators import as_operator
 from dualgap.regularisers import Penalty
@@ -27,13 +27,15 @@ def values(p, method, iterations, **options):
 
 @pytest.mark.parametrize("method", ["sesop1-", "sesop1", "sesop8", "cg_fast"])
 def test_conjugate_gradients_on_a_quadratic(method):
-    A, p = quadratic(condition=1e4)
+    # Later, or with a larger condition, rounding parts all implementations of conjugate gradients.
+    A, p = quadratic(condition=100.0)
     right = A.T @ p.loss.y
     expected = []
-    cg(A.T @ A, right, rtol=1e-14, maxiter=25, callback=lambda x: expected.append(p.value(x, A @ x)))
-    ours = values(p, method, 25)[1:]
-    least = p.value(np.linalg.solve(A, p.loss.y), p.loss.y)
-    assert ours[:25] - least == pytest.approx(np.array(expected[:25]) - least, rel=1e-5)
+    cg(A.T @ A, right, rtol=1e-14, maxiter=20, callback=lambda x: expected.append(p.value(x, A @ x)))
+    ours = values(p, method, 20)[1:]
+    assert len(ours) == 20
+    assert ours[-1] < 1e-3 * ours[0]  # the least value is 0
+    assert ours == pytest.approx(np.array(expected), rel=1e-5)
 
 
 def test_more_previous_steps_are_no_worse_on_a_quadratic():
@@ -43,14 +45,14 @@ def test_more_previous_steps_are_no_worse_on_a_quadratic():
 
 @pytest.mark.parametrize("method", ["sesop0", "sesop1", "sesop8"])
 def test_nemirovskis_rate(method):
-    """``f(x_k) - f* <= 2 L |x_0 - x*|^2 / k^2`` and a little: the bound of an optimal method, on its worst quadratic."""
-    n = 400
-    # Nesterov's tridiagonal quadratic, on which no method is faster than 3 L |x*|^2 / (32 (k+1)^2).
+    """``f(x_k) - f* <= 2 L |x_0 - x*|^2 / k^2``, on Nesterov's quadratic, the worst of its size.
+
+    There no method is below ``3 L |x_0 - x*|^2 / (32 (k + 1)^2)`` after k = (n - 1)/2 iterations.
+    """
+    n = 301
     D = np.eye(n) - np.diag(np.ones(n - 1), -1)
     A = np.vstack([D, np.zeros((1, n))])
     A[-1, -1] = -1.0
-    from dualgap.losses import Squared
-
     target = np.zeros(n + 1)
     target[0] = 1.0
     p = Composite(as_operator(A), Squared(target), Penalty())
@@ -60,8 +62,7 @@ def test_nemirovskis_rate(method):
     f = values(p, method, 150) - least
     k = np.arange(1, 151)
     assert np.all(f[1:] <= 2.0 * L * (solution @ solution) / k**2)
-    half = k <= n // 2
-    assert np.all(f[1:][half] >= 3.0 * L * (solution @ solution) / (32.0 * (k[half] + 1) ** 2) * 0.5)
+    assert f[150] >= 3.0 * L * (solution @ solution) / (32.0 * 151**2)
 
 
 @pytest.mark.parametrize(
@@ -113,11 +114,46 @@ def test_normalised_directions_keep_their_products():
         d = rng.normal(size=p.n) * 10.0 ** rng.integers(-5, 5)
         D, V = kept.with_gradient(x, p.operator.matvec(x), d, p.operator.matvec(d))
         assert np.linalg.norm(D, axis=1) == pytest.approx(np.ones(len(D)))
-        assert V == pytest.approx(np.array([p.operator.matvec(row) for row in D]), abs=1e-9)
-        step = rng.normal(size=len(D)) @ D
-        kept.remember(step, p.operator.matvec(step))
+        assert pytest.approx(np.array([p.operator.matvec(row) for row in D]), abs=1e-9) == V
+        alpha = rng.normal(size=len(D))
+        step = alpha @ D
+        kept.remember(step, alpha @ V)
         x = x + step
     assert D.shape == (1 + 2 + 3 + 2, p.n)
+
+
+def test_a_direction_with_a_wrong_product_is_dropped():
+    p = problem("hinge", "l1", n=30)
+    kept = sesop._Directions(p, sesop.Options(steps=2), np.zeros(p.n), np.zeros(p.m))
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        d, step = rng.normal(size=p.n), rng.normal(size=p.n)
+        kept.with_gradient(step, p.operator.matvec(step), d, p.operator.matvec(d))
+        kept.remember(step, p.operator.matvec(step))
+    u = rng.normal(size=p.m)
+    kept.check(u, p.operator.rmatvec(u))
+    assert kept.there.all()
+    kept.V[3] += 1e-6 * rng.normal(size=p.m)
+    kept.check(u, p.operator.rmatvec(u))
+    assert kept.there.tolist() == [True, True, True, False, True]
+
+
+def test_float32_products_are_no_drift():
+    p = problem("logistic")
+
+    class Single:
+        shape = p.operator.shape
+
+        def matvec(self, x):
+            return p.operator.matvec(x).astype(np.float32)
+
+        def rmatvec(self, u):
+            return p.operator.rmatvec(u).astype(np.float32)
+
+    q = Composite(Single(), p.loss, p.regulariser, free=(-1,))
+    result = minimize_composite(q, method="sesop8", tol=1e-3, max_iter=500)
+    assert result.success
+    assert result.n_products <= 2 * result.nit + 12
 
 
 def test_products_do_not_drift():
@@ -144,7 +180,9 @@ def test_bad_options():
             minimize_composite(p, method="sesop", **options)
 
 
-@pytest.mark.skipif(not os.environ.get("DUALGAP_DATA"), reason="DUALGAP_DATA is not set: this test needs a real data set")
+@pytest.mark.skipif(
+    not os.environ.get("DUALGAP_DATA"), reason="DUALGAP_DATA is not set: this test needs a real data set"
+)
 def test_sesop8_converges_on_madelon_where_conjugate_gradients_do_not():
     from dualgap import primal_svm
     from dualgap.datasets import find, load

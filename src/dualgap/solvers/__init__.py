@@ -14,8 +14,8 @@ It may offer::
 
 and its Options may have ``gap_tol``, the relative gap that whoever watches is waiting for.
 
-SOLVERS take a `DualQP`. COMPOSITE_SOLVERS take a `Composite`, report `Progress` once an iteration and return a `Descent`;
-their ``PRESETS``, where they have any, are settings with a name of their own (``sesop8``, ``cg_fast``).
+SOLVERS take a `DualQP`. COMPOSITE_SOLVERS take a `Composite`, report `Progress` once an iteration and return a
+`Descent`; their ``PRESETS``, where they have any, are settings with a name of their own (``sesop8``, ``cg_fast``).
 """
 
 from types import ModuleType

@@ -1,4 +1,4 @@
-"""Newton's method in the subspace of SESOP: no products with A, because ``A D`` is stored (SESOP paper, eqs. 30, 34)."""
+"""Newton's method in the subspace of SESOP: no products with A, since ``A D`` is stored (SESOP paper, eqs. 30, 34)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
     from dualgap.composite import Composite
 
-# Added to the diagonal of the scaled Hessian (whose entries are at most 1): directions that have become parallel leave
-# it singular. Rounding is 1e-16 of 1, so this hides nothing that could be resolved; it grows when a factorisation fails.
-_RIDGE, _RIDGE_GROWTH = 1e-13, 100.0
+# Eigenvalues of the scaled Hessian (whose entries are at most 1) that are lost in rounding, with a margin of a
+# thousand; a slope along such an eigenvector that is noise; and the curvature it is given where it is not.
+_LOST, _NOISE, _FLAT = 1e-12, 1e-6, 1e-6
 # Armijo's share of the decrease that the slope promises.
 _SUFFICIENT = 1e-4
 # Halvings of a Newton step after which it is given up.
@@ -67,32 +67,31 @@ def minimise(
             break
         alpha += length * step
         x, z = x + length * dx, z + length * dz
-        value = trial
+        stuck, value = trial > value - _ROUNDING * abs(value), trial
         u, r = problem.slopes(x, z)
-        gradient = V @ u + D @ r
-        if np.linalg.norm(gradient) <= goal:
+        before, gradient = float(np.linalg.norm(gradient)), V @ u + D @ r
+        size = float(np.linalg.norm(gradient))
+        if size <= goal or (stuck and size > 0.5 * before):  # in rounding only the gradient tells progress
             break
     return alpha
 
 
 def _newton_step(H: NDArray[np.float64], gradient: NDArray[np.float64]) -> NDArray[np.float64]:
-    """``-H^-1 gradient`` for a positive semidefinite H, scaled to a unit diagonal and regularised."""
+    """``-H^-1 gradient`` for a positive semidefinite H, scaled to a unit diagonal, on what is not lost in rounding.
+
+    Where directions have become parallel, combinations of them vanish: there the Hessian and the gradient are noise,
+    and large coefficients would cancel to a step whose product with A is noise too. Flat parts with a slope that is
+    none get a curvature of their own.
+    """
     diagonal = np.diag(H)
-    # A direction without curvature keeps its scale; the ridge then makes it a gradient step.
+    # A direction without curvature keeps its scale.
     scale = 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, max(float(diagonal.max()), np.finfo(float).tiny)))
-    scaled = scale[:, None] * H * scale
-    ridge = _RIDGE
-    while True:
-        try:
-            factor = sla.cho_factor(scaled + ridge * np.eye(H.shape[0]), lower=True, check_finite=False)
-            step = -scale * sla.cho_solve(factor, scale * gradient, check_finite=False)
-            if np.all(np.isfinite(step)) and step @ gradient < 0.0:
-                return np.asarray(step)
-        except np.linalg.LinAlgError:
-            pass  # not definite within rounding: more ridge
-        if ridge > 1.0:
-            return -scale * scale * gradient
-        ridge *= _RIDGE_GROWTH
+    spectrum, vectors = sla.eigh(scale[:, None] * H * scale, check_finite=False)
+    slopes = vectors.T @ (scale * gradient)
+    flat = spectrum <= _LOST * max(float(spectrum[-1]), 0.0)
+    falling = np.abs(slopes) > _NOISE * float(np.linalg.norm(slopes))
+    curvature = np.where(flat, _FLAT, spectrum)
+    return np.asarray(-scale * (vectors @ np.where(flat & ~falling, 0.0, slopes / curvature)))
 
 
 def _length(

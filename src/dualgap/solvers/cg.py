@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualgap.composite import Descent, Progress
+from dualgap.composite import Descent, Progress, Standstill
 from dualgap.line_search import Ray, minimum_on_ray
 from dualgap.operators import Counted
 from dualgap.result import Status
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 PRESETS: dict[str, dict[str, Any]] = {"cg_fast": {"fast": True}, "cg_plain": {"fast": False}}
 # Where trials cost products, a slope of a tenth ends the search; where they cost none, it goes on.
 _LOOSE, _TIGHT = 0.1, 1e-4
+# Iterations without progress after which float64 has no more to give.
+_PATIENCE = 10
 # Trials with products at most, each two of them.
 _TRIALS = 12
 
@@ -72,19 +74,19 @@ def solve(
     x = np.zeros(problem.n) if start is None else np.array(start, dtype=np.float64)
     z = A.matvec(x) if np.any(x) else np.zeros(problem.m)
     gradient = problem.gradient(x, z, A)
-    d, iteration, stuck = -gradient, 0, False
+    d, iteration, at_rest = -gradient, 0, Standstill(_PATIENCE)
     search = _stored if options.fast else _plain
     length = 1.0 / max(float(np.linalg.norm(gradient)), np.finfo(float).tiny)
     while True:
-        norm = float(np.linalg.norm(gradient))
+        value, norm = problem.value(x, z), float(np.linalg.norm(gradient))
         status = None
-        if callback(Progress(iteration, x, problem.value(x, z), norm, A.products)):
+        if callback(Progress(iteration, x, value, norm, A.products)):
             status = Status.STOPPED
         elif norm <= options.tol:
             status = Status.CONVERGED
         elif 0 <= options.max_iter <= iteration:
             status = Status.MAX_ITER
-        elif stuck or not np.isfinite(norm):
+        elif at_rest(value, norm):
             status = Status.STALLED
         if status is not None:
             return Descent(x, iteration, A.products, status)
@@ -92,9 +94,7 @@ def solve(
         if slope >= 0.0:  # no descent: begin again with the gradient
             d, slope = -gradient, -(norm**2)
         t, x, z, after = search(problem, A, x, z, d, slope, gradient, length)
-        # A direction that leads nowhere is replaced by the gradient; if that leads nowhere either, rounding has won.
-        stuck = t == 0.0 and np.array_equal(d, -gradient)
-        if t == 0.0:
+        if t == 0.0:  # a direction that leads nowhere is replaced by the gradient
             d = -gradient
         else:
             beta = max(0.0, float(after @ (after - gradient)) / norm**2)

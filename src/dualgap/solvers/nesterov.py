@@ -6,8 +6,8 @@ Problem (see `dualgap.composite`)::
 
 Steps (Nesterov 1983): ``x_{k+1} = y_k - g(y_k) / L``, ``y_{k+1} = x_{k+1} + (s_k - 1)/s_{k+1} (x_{k+1} - x_k)``,
 ``s_{k+1} = 1/2 + sqrt(1/4 + s_k^2)`` (the weights (27) of the SESOP paper). L is doubled until the step decreases f by
-``|g|^2 / (2L)`` at least. With ``A g`` stored, and ``A y`` combined as y is, trials cost no product. `restart` forgets the
-momentum where it points uphill, which is not in the paper and helps wherever f is strongly convex.
+``|g|^2 / (2L)`` at least. With ``A g`` stored, and ``A y`` combined as y is, trials cost no product. `restart` forgets
+the momentum where it points uphill, which is not in the paper and helps wherever f is strongly convex.
 
 Cost of an iteration: one product with A and one with A' (the paper counts three: it does not store ``A g``). It is a
 baseline.
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dualgap.composite import Descent, Progress
+from dualgap.composite import Descent, Progress, Standstill
 from dualgap.operators import Counted
 from dualgap.result import Status
 
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 # Doublings of L after which no step descends: 2^200 is beyond every scale.
 _DOUBLINGS = 200
+# Iterations without progress after which float64 has no more to give: many, since momentum lets the objective rise.
+_PATIENCE = 500
 # Differences of the objective below this, relative to it, are rounding.
 _ROUNDING = 1e-14
 
@@ -72,7 +74,7 @@ def solve(
     x = np.zeros(problem.n) if start is None else np.array(start, dtype=np.float64)
     z = A.matvec(x) if np.any(x) else np.zeros(problem.m)
     y, zy = x, z
-    s, L, iteration, stuck = 1.0, 0.0, 0, False
+    s, L, iteration, at_rest = 1.0, 0.0, 0, Standstill(_PATIENCE)
     while True:
         gradient = problem.gradient(y, zy, A)
         value, norm = problem.value(y, zy), float(np.linalg.norm(gradient))
@@ -83,15 +85,14 @@ def solve(
             status = Status.CONVERGED
         elif 0 <= options.max_iter <= iteration:
             status = Status.MAX_ITER
-        elif stuck or not np.isfinite(norm):
+        elif at_rest(value, norm):
             status = Status.STALLED
         if status is not None:
             return Descent(y, iteration, A.products, status)
         image = A.matvec(gradient)
         L = _lipschitz(problem, y, zy, gradient, image, value, norm, L)
-        stuck = L == 0.0
-        if stuck:
-            continue
+        if L == 0.0:
+            return Descent(y, iteration, A.products, Status.STALLED)
         before, z_before = x, z
         x, z = y - gradient / L, zy - image / L
         if options.restart and gradient @ (x - before) > 0.0:

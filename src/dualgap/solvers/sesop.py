@@ -14,6 +14,9 @@ the columns of D, normalised, are
 
 ``A D`` is kept beside D and combined as D is, so that the search in the subspace costs no product (34).
 
+That every ``v = Ad`` in store still belongs to its d is checked at each gradient: ``v'u`` must be ``d'(A'u)``. What has
+been lost to rounding is dropped, and ``Ax`` itself, where it has drifted, is computed anew: the only further products.
+
 Cost of an iteration: one product with A and one with A', and O((m + n) M^2) for each Newton step in a subspace of M
 directions; memory 2 M vectors. With `steps=1` and without Nemirovski's directions it is the conjugate gradient method
 once the objective is quadratic. Use it for large or structured A, where products are what costs.
@@ -28,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualgap.composite import Descent, Progress
+from dualgap.composite import Descent, Progress, Standstill
 from dualgap.operators import Counted
 from dualgap.result import Status
 from dualgap.solvers import _sesop_subspace as subspace
@@ -46,8 +49,14 @@ PRESETS: dict[str, dict[str, Any]] = {
     "sesop8": {"steps": 8, "nemirovski": True},
     "sesop32": {"steps": 32, "nemirovski": True},
 }
-# Iterations in a row that leave the objective as it is, after which float64 has no more to give.
-_PATIENCE = 3
+# Iterations without progress after which float64 has no more to give; one full turn of the default subspace.
+_PATIENCE = 10
+
+
+# A direction whose product with A is found wrong by this share is not kept, and Ax that is wrong by the second share is
+# computed anew. Rounding alone is 1e-15; half of the digits are enough to search in a subspace, not to know where one
+# is.
+_WRONG, _DRIFTED = 1e-8, 1e-11
 
 
 @dataclass(frozen=True)
@@ -114,9 +123,17 @@ def solve(
     x = np.zeros(problem.n) if start is None else np.array(start, dtype=np.float64)
     z = A.matvec(x) if np.any(x) else np.zeros(problem.m)
     directions = _Directions(problem, options, x, z)
-    iteration, idle = 0, 0
+    iteration, at_rest, drifted = 0, Standstill(_PATIENCE), _DRIFTED
     while True:
-        gradient = problem.gradient(x, z, A)
+        u, r = problem.slopes(x, z)
+        back = A.rmatvec(u)
+        if _mismatch(x, z, u, back) > drifted:
+            z = A.matvec(x)
+            u, r = problem.slopes(x, z)
+            back = A.rmatvec(u)
+            drifted = max(drifted, 10.0 * _mismatch(x, z, u, back))  # what A's own products leave is no drift
+        directions.check(u, back)
+        gradient = back + r
         value, norm = problem.value(x, z), float(np.linalg.norm(gradient))
         status = None
         if callback(Progress(iteration, x, value, norm, A.products)):
@@ -125,7 +142,7 @@ def solve(
             status = Status.CONVERGED
         elif 0 <= options.max_iter <= iteration:
             status = Status.MAX_ITER
-        elif idle >= _PATIENCE or not np.isfinite(norm):
+        elif at_rest(value, norm):
             status = Status.STALLED
         if status is not None:
             return Descent(x, iteration, A.products, status)
@@ -135,8 +152,15 @@ def solve(
         step, image = alpha @ D, alpha @ V
         directions.remember(step, image)
         x, z = x + step, z + image
-        idle = idle + 1 if not np.any(alpha) else 0
         iteration += 1
+
+
+def _mismatch(
+    x: NDArray[np.float64], z: NDArray[np.float64], u: NDArray[np.float64], back: NDArray[np.float64]
+) -> float:
+    """How far ``z'u`` is from ``x'back``, relatively; they are equal where ``z = Ax`` and ``back = A'u``."""
+    size = float(np.linalg.norm(z) * np.linalg.norm(u))
+    return abs(float(x @ back - z @ u)) / size if size > 0.0 else 0.0
 
 
 def _preconditioned(gradient: NDArray[np.float64], options: Options) -> NDArray[np.float64]:
@@ -152,11 +176,13 @@ class _Directions:
 
     A row is normalised when it is put in, and its product by the same factor. Rows that do not exist yet (the first
     iterations have no history) are left out of what `with_gradient` returns (the paper's note 3).
+
+    A step is a sum of rows. Where these cancel, the step and its product are rounded each in its own way, and once they
+    are normalised they no longer belong together; as steps are made of steps, such errors grow from one to the next.
+    The product ``A'u`` that every iteration computes tells them, at no further product (`check`).
     """
 
-    def __init__(
-        self, problem: Composite, options: Options, x0: NDArray[np.float64], z0: NDArray[np.float64]
-    ) -> None:
+    def __init__(self, problem: Composite, options: Options, x0: NDArray[np.float64], z0: NDArray[np.float64]) -> None:
         self.options = options
         self.x0, self.z0 = x0, z0
         self.first_step = 3 if options.nemirovski else 1
@@ -183,7 +209,7 @@ class _Directions:
         if options.gradients and self.iteration > 0:
             # The gradient of the last iteration is still in its place.
             place = self.first_gradient + (self.iteration - 1) % options.gradients
-            self.D[place], self.V[place], self.there[place] = self.D[0], self.V[0], True
+            self.D[place], self.V[place], self.there[place] = self.D[0], self.V[0], self.there[0]
         self._put(0, d, image)
         if options.nemirovski:
             self.weight = 1.0 if self.iteration == 0 else 0.5 + sqrt(0.25 + self.weight**2)
@@ -199,3 +225,11 @@ class _Directions:
         if self.options.steps and np.any(step):
             self._put(self.first_step + self.iteration % self.options.steps, step, image)
         self.iteration += 1
+
+    def check(self, u: NDArray[np.float64], back: NDArray[np.float64]) -> None:
+        """Drop directions d whose stored product v is not Ad: then ``v'u`` is not ``d'back``, back being A'u."""
+        off = np.abs(self.D @ back - self.V @ u)
+        sizes = np.linalg.norm(self.V, axis=1) * float(np.linalg.norm(u))
+        # The gradient's product is the last that was computed: what it is off by is the rounding of A's own products.
+        rounding = float(off[0] / sizes[0]) if sizes[0] > 0.0 else 0.0
+        self.there &= off <= max(_WRONG, 10.0 * rounding) * sizes

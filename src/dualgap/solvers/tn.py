@@ -5,8 +5,8 @@ Problem (see `dualgap.composite`)::
     min_x  f(x) = phi(Ax) + psi(x)
 
 Steps: conjugate gradients on ``(A' diag(phi'') A + diag(psi'')) d = -g`` until the residual is below
-``min(1/2, sqrt(|g|)) |g|``, which makes the outer convergence superlinear; then Armijo's rule on ``f(x + t d)``. ``A d``
-is put together from the inner products, so the line search costs none.
+``min(1/2, sqrt(|g|)) |g|``, which makes the outer convergence superlinear; then Armijo's rule on ``f(x + t d)``. ``A
+d`` is put together from the inner products, so the line search costs none.
 
 Cost of an iteration: one product with A and one with A' for each inner step, and one with A' for the gradient. Memory:
 five vectors of each length.
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dualgap.composite import Descent, Progress
+from dualgap.composite import Descent, Progress, Standstill
 from dualgap.line_search import Ray
 from dualgap.operators import Counted
 from dualgap.result import Status
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 # Armijo's share of the promised decrease, and halvings of a step at most.
 _SUFFICIENT, _HALVINGS = 1e-4, 50
+# Iterations without progress after which float64 has no more to give.
+_PATIENCE = 3
 # Differences of the objective below this, relative to it, are rounding.
 _ROUNDING = 1e-14
 
@@ -74,7 +76,7 @@ def solve(
     A = Counted(problem.operator)
     x = np.zeros(problem.n) if start is None else np.array(start, dtype=np.float64)
     z = A.matvec(x) if np.any(x) else np.zeros(problem.m)
-    iteration, stuck = 0, False
+    iteration, at_rest = 0, Standstill(_PATIENCE)
     while True:
         gradient = problem.gradient(x, z, A)
         value, norm = problem.value(x, z), float(np.linalg.norm(gradient))
@@ -85,13 +87,12 @@ def solve(
             status = Status.CONVERGED
         elif 0 <= options.max_iter <= iteration:
             status = Status.MAX_ITER
-        elif stuck or not np.isfinite(norm):
+        elif at_rest(value, norm):
             status = Status.STALLED
         if status is not None:
             return Descent(x, iteration, A.products, status)
         d, v = _newton_direction(problem, A, x, z, gradient, min(0.5, norm**0.5) * norm, options.inner)
         t = _backtrack(Ray(problem, x, z, d, v), value, float(gradient @ d))
-        stuck = t == 0.0
         x, z = x + t * d, z + t * v
         iteration += 1
 
