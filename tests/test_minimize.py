@@ -1,5 +1,7 @@
 """`minimize`: what describes a problem, callbacks, limits, history, bad input; and the smoothing schemes."""
 
+import doctest
+import importlib
 import sys
 from pathlib import Path
 
@@ -179,6 +181,13 @@ def test_another_eps_keeps_the_multipliers():
     assert sharper.regulariser.gradient(at_kinks) == pytest.approx(moved.regulariser.gradient(at_kinks))
     # The multiplier is the slope at the last point, now taken at the kink.
     assert moved.regulariser.gradient(at_kinks) == pytest.approx(p.regulariser.gradient(x[:-1]))
+
+
+def test_examples_in_docstrings_run():
+    for name in ("dualgap.minimization", "dualgap.primal"):
+        results = doctest.testmod(importlib.import_module(name))
+        assert results.attempted > 0
+        assert results.failed == 0
 
 
 def test_smoothing_limits_and_bad_input():

@@ -60,7 +60,8 @@ def minimise(
     goal = tolerance * float(np.linalg.norm(gradient))
     for _ in range(steps):
         h, k = problem.curvatures(x, z)
-        step = _newton_step((V * h) @ V.T + (D * k) @ D.T + form, gradient)
+        bent_V, bent_D = V * np.sqrt(h), D * np.sqrt(k)  # W W' is symmetric, which BLAS uses
+        step = _newton_step(bent_V @ bent_V.T + bent_D @ bent_D.T + form, gradient)
         dx, dz = step @ D, step @ V
         length, trial = _length(problem, x, z, dx, dz, value, float(step @ gradient))
         if length == 0.0:
