@@ -15,11 +15,12 @@ ROOT = Path(dualgap.__file__).parent
 
 # A module imports from its own layer and those before it.
 LAYERS = (
-    ("result", "constraints", "problem", "multipliers"),
+    ("result", "constraints", "problem", "multipliers", "smooth_abs", "losses", "regularisers", "composite"),
     ("kernels",),
-    ("formulations", "certificate", "approximation", "box_descent"),
+    ("operators", "line_search"),
+    ("formulations", "certificate", "approximation", "box_descent", "primal", "composite_certificate"),
     ("solvers",),
-    ("run",),
+    ("run", "minimization", "smoothing"),
     ("estimators", "path"),
     ("formats", "datasets", "report", "bench", "distributed"),
     ("cli", "__main__"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy.sparse as sp
 
 import dualgap
 
@@ -25,6 +26,8 @@ def main() -> None:
                 dualgap.solve(problem, "rosen", tol=0.1, warn=False, variant=variant)
             for precision in ("single", "double"):
                 dualgap.solve(problem, "block", tol=0.1, warn=False, precision=precision)
+        for matrix in (points, np.asfortranarray(points), sp.csr_matrix(points), sp.csc_matrix(points)):
+            dualgap.minimize({"name": "logistic", "y": y}, matrix, "l2", bias=True)
         for name in ("laplacian", "chi2"):
             dualgap.make_gram(points, dualgap.Kernel(name, gamma=0.5))
 

@@ -16,7 +16,15 @@ _HOME = {
     "UnknownSolverError": "run",
     "InfeasibleProblemError": "constraints",
     "SOLVERS": "solvers",
+    "COMPOSITE_SOLVERS": "solvers",
     "DualQP": "problem",
+    "Composite": "composite",
+    "minimize": "minimization",
+    "MinimizeResult": "minimization",
+    "primal_svm": "primal",
+    "minimize_smoothed": "smoothing",
+    "SmoothedResult": "smoothing",
+    "certify_composite": "composite_certificate",
     "certify": "certificate",
     "build": "formulations",
     "recover": "formulations",
@@ -63,12 +71,16 @@ def __dir__() -> list[str]:
 if TYPE_CHECKING:
     from dualgap import datasets, formulations, kernels, report
     from dualgap.certificate import certify
+    from dualgap.composite import Composite
+    from dualgap.composite_certificate import certify_composite
     from dualgap.constraints import InfeasibleProblemError
     from dualgap.estimators import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM
     from dualgap.formats.model import load, save
     from dualgap.formulations import FORMULATIONS, build, recover
     from dualgap.kernels.functions import Kernel
     from dualgap.kernels.gram import FullGram, Gram, KernelGram, factored_gram, make_gram
+    from dualgap.minimization import MinimizeResult, minimize
+    from dualgap.primal import primal_svm
     from dualgap.problem import DualQP
     from dualgap.result import Certificate, Event, History, Result, Status
     from dualgap.run import (
@@ -78,4 +90,5 @@ if TYPE_CHECKING:
         choose,
         solve,
     )
-    from dualgap.solvers import SOLVERS
+    from dualgap.smoothing import SmoothedResult, minimize_smoothed
+    from dualgap.solvers import COMPOSITE_SOLVERS, SOLVERS

@@ -13,6 +13,9 @@ It may offer::
     OWN_THREADS = True                       BLAS is kept to one thread, because it shares work among threads of its own
 
 and its Options may have ``gap_tol``, the relative gap that whoever watches is waiting for.
+
+SOLVERS take a `DualQP`. COMPOSITE_SOLVERS take a `Composite`, report `Progress` once an iteration and return a
+`Descent`; their ``PRESETS``, where they have any, are settings with a name of their own (``sesop8``, ``cg_fast``).
 """
 
 from types import ModuleType
@@ -20,17 +23,21 @@ from types import ModuleType
 from dualgap.solvers import (
     adatron,
     block,
+    cg,
     chunking,
     dcd,
     decomposition,
     ipm,
     mpd,
+    nesterov,
     newton,
     pcd,
     pegasos,
     rosen,
+    sesop,
     smo,
     sor,
+    tn,
 )
 
 SOLVERS: dict[str, ModuleType] = {
@@ -48,3 +55,5 @@ SOLVERS: dict[str, ModuleType] = {
     "pcd": pcd,
     "pegasos": pegasos,
 }
+
+COMPOSITE_SOLVERS: dict[str, ModuleType] = {"sesop": sesop, "cg": cg, "tn": tn, "nesterov": nesterov}

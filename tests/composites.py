@@ -1,0 +1,91 @@
+"""Small composite problems, and answers to them by nobody here: SciPy's L-BFGS and HiGHS, Clarabel."""
+
+import clarabel
+import numpy as np
+import scipy.sparse as sp
+from scipy.optimize import linprog, minimize
+
+from dualgap.composite import Composite
+from dualgap.losses import LOSSES, Squared, make_loss
+from dualgap.operators import as_operator
+from dualgap.regularisers import Penalty, penalty
+
+NAMES = tuple(LOSSES)
+REGULARISERS = ("l2", "l1", "elastic_net")
+
+
+def data(m=60, n=8, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(m, n)) * np.linspace(0.5, 2.0, n)
+    y = np.where(X[:, 0] - 0.5 * X[:, 1] + 0.7 * rng.normal(size=m) > 0.2, 1.0, -1.0)
+    t = X[:, 0] - X[:, 2] + 0.3 * rng.normal(size=m) + 0.5
+    return X, y, t
+
+
+def loss(name, seed=0, m=60, **parameters):
+    _, y, t = data(m, seed=seed)
+    target = t if name in ("squared", "epsilon_insensitive") else y
+    rng = np.random.default_rng(seed + 7)
+    return make_loss({"name": name, "y": target, "C": 0.5 + rng.random(m), **parameters})
+
+
+def problem(name, regulariser="l2", *, bias=True, seed=0, m=60, n=8):
+    X, _, _ = data(m, n, seed=seed)
+    parameters = {"eps": 0.1} if name in ("hinge", "epsilon_insensitive") else {}
+    psi = penalty(regulariser, 0.7, **({} if regulariser in ("l2", "none") else {"eps": 0.1}))
+    return Composite(as_operator(X, bias=bias), loss(name, seed, m, **parameters), psi, free=(-1,) if bias else ())
+
+
+def quadratic(n=40, seed=0, condition=1e3):
+    """``|Ax - y|^2`` with a known spectrum."""
+    rng = np.random.default_rng(seed)
+    U, _ = np.linalg.qr(rng.normal(size=(n, n)))
+    A = U * np.sqrt(np.geomspace(1.0 / condition, 1.0, n))
+    return A, Composite(as_operator(A), Squared(rng.normal(size=n)), Penalty())
+
+
+def lbfgs(p):
+    """The minimum by SciPy, from 0 and then again from where it stopped."""
+
+    def both(x):
+        z = p.operator.matvec(x)
+        return p.value(x, z), p.gradient(x, z)
+
+    x = np.zeros(p.n)
+    for _ in range(3):
+        x = minimize(both, x, jac=True, method="L-BFGS-B", options={"gtol": 1e-10, "ftol": 1e-16, "maxiter": 20000}).x
+    return x
+
+
+def svm_optimum(X, y, C, p, q, kernel=False, bias=True):
+    """The least ``|w|_p^p + C sum xi^q`` (for kernels X is K and p = 2 means a'Ka), by Clarabel."""
+    m, n = X.shape
+    # Variables: w, b, s (|w| <= s for p = 1), xi.
+    zero = sp.csc_matrix
+    P = np.zeros((2 * n + 1 + m,) * 2)
+    c = np.zeros(2 * n + 1 + m)
+    if p == 2:
+        P[:n, :n] = 2.0 * (X if kernel else np.eye(n))
+    else:
+        c[n + 1 : 2 * n + 1] = 1.0
+    if q == 2:
+        P[2 * n + 1 :, 2 * n + 1 :] = 2.0 * C * np.eye(m)
+    else:
+        c[2 * n + 1 :] = C
+    eye = np.eye(n)
+    rows = [
+        np.hstack([-y[:, None] * X, -(y if bias else 0.0 * y)[:, None], np.zeros((m, n)), -np.eye(m)]),
+        np.hstack([np.zeros((m, 2 * n + 1)), -np.eye(m)]),
+        np.hstack([eye, np.zeros((n, 1)), -eye, np.zeros((n, m))]),
+        np.hstack([-eye, np.zeros((n, 1)), -eye, np.zeros((n, m))]),
+    ]
+    A = np.vstack(rows)
+    b = np.concatenate([-np.ones(m), np.zeros(m + 2 * n)])
+    if p == 1 and q == 1:
+        bounds = [(None, None)] * (n + 1) + [(0, None)] * (n + m)
+        return float(linprog(c, A_ub=A, b_ub=b, bounds=bounds, method="highs").fun)
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-11
+    cones = [clarabel.NonnegativeConeT(b.size)]
+    return float(clarabel.DefaultSolver(zero(np.triu(P)), c, zero(A), b, cones, settings).solve().obj_val)
