@@ -104,7 +104,7 @@ def _near_the_root(
 
 
 def _root(problem: DualQP, slope: NDArray[np.float64], groups: Groups, members: NDArray[np.intp], rhs: float) -> float:
-    """Minimiser for one group whose variables all have a ridge: where the derivative vanishes, by Newton in a bracket."""
+    """Minimiser for one group whose variables all have a ridge: the derivative's root, by Newton in a bracket."""
     parts = (slope, problem.ridge, problem.lo, problem.hi, groups.scale)
     chosen = parts if members.size == problem.n else tuple(part[members] for part in parts)
     theta, low, high = 0.0, -np.inf, np.inf

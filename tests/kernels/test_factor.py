@@ -27,7 +27,7 @@ def dense(A, constant=0.0):
     return np.column_stack([X, np.full(len(X), constant)]) if constant else X
 
 
-@pytest.mark.parametrize("constant", (0.0, 0.7))
+@pytest.mark.parametrize("constant", [0.0, 0.7])
 @pytest.mark.parametrize("kind", KINDS)
 def test_products(kind, constant):
     A = matrix(kind)
@@ -46,7 +46,7 @@ def test_products(kind, constant):
     assert np.allclose(factor.squared_norms(), (X * X).sum(axis=1), rtol=1e-12)
 
 
-@pytest.mark.parametrize("kind", ("dense64", "csr32"))
+@pytest.mark.parametrize("kind", ["dense64", "csr32"])
 def test_threads_change_nothing(kind):
     # Large enough to be shared out in many parts.
     A = matrix(kind, n=40_000, d=150)

@@ -31,7 +31,7 @@ def linear_problem(row, *, n=80, d=6, seed=0, constant=0.0, sparse=False, functi
     return build(row, gram, target(row, y, t), bias=bias, parametric=phi, **settings)
 
 
-@pytest.mark.parametrize("functions", (0, 2))
+@pytest.mark.parametrize("functions", [0, 2])
 @pytest.mark.parametrize("row", ROWS)
 def test_same_optimum_as_clarabel(row, functions):
     p = linear_problem(row, functions=functions, sparse=functions == 2)
@@ -45,8 +45,8 @@ def test_same_optimum_as_clarabel(row, functions):
     assert ours == pytest.approx(value, rel=2e-6, abs=1e-9)
 
 
-@pytest.mark.parametrize("loss, row", (("hinge", "c_svc"), ("squared_hinge", "squared_hinge")))
-@pytest.mark.parametrize("scaling", (0.0, 1.0, 3.0))
+@pytest.mark.parametrize(("loss", "row"), [("hinge", "c_svc"), ("squared_hinge", "squared_hinge")])
+@pytest.mark.parametrize("scaling", [0.0, 1.0, 3.0])
 def test_same_weights_as_liblinear(loss, row, scaling):
     X, y, _ = data(200, 5)
     p = build(row, LinearGram(X, scaling**2), y, C=0.5, bias=False)
@@ -71,7 +71,7 @@ def test_exact_bias_is_that_of_the_kernel_machine():
     assert np.allclose(values, SVC(kernel="linear", C=3.0, tol=1e-9).fit(X, y).decision_function(X), atol=1e-5)
 
 
-@pytest.mark.parametrize("n, sparse", ((40_000, False), (40_000, True)))
+@pytest.mark.parametrize(("n", "sparse"), [(40_000, False), (40_000, True)])
 def test_a_sample_leads_to_the_same_solution(n, sparse):
     rng = np.random.default_rng(4)
     X = rng.normal(size=(n, 12))
@@ -86,8 +86,8 @@ def test_a_sample_leads_to_the_same_solution(n, sparse):
     assert begun.certificate.dual == pytest.approx(results[0].certificate.dual, rel=2e-7)
 
 
-@pytest.mark.parametrize("way", ("_by_features", "_by_rows", "_by_steps"))
-@pytest.mark.parametrize("functions", (0, 1, 3))
+@pytest.mark.parametrize("way", ["_by_features", "_by_rows", "_by_steps"])
+@pytest.mark.parametrize("functions", [0, 1, 3])
 def test_three_ways_solve_the_same_system(way, functions):
     rng = np.random.default_rng(5)
     p = linear_problem("eps_svr", n=50, d=9, functions=functions, constant=0.3)
@@ -111,9 +111,11 @@ def test_limits_and_interrupts():
     events = []
     with pytest.warns(dualgap.NotCertifiedWarning):
         short = solve(p, "newton", gap_tol=1e-12, max_iter=2)
-    assert short.iterations == 2 and short.status is dualgap.Status.MAX_ITER
+    assert short.iterations == 2
+    assert short.status is dualgap.Status.MAX_ITER
     stopped = solve(p, "newton", gap_tol=1e-12, callback=lambda e: events.append(e) or len(events) == 3)
-    assert stopped.status is dualgap.Status.STOPPED and len(events) == 3
+    assert stopped.status is dualgap.Status.STOPPED
+    assert len(events) == 3
     assert stopped.certificate.infeasibility < 1e-9
 
 

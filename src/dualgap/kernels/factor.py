@@ -25,7 +25,7 @@ from dualgap.kernels.threads import share_parts, thread_count
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Multiplications in a part of the work: some 2 ms, against 50 microseconds to hand one out (and more on a busy machine).
+# Multiplications in a part of the work: some 2 ms, against 50 microseconds to hand one out (more on a busy machine).
 _PART = 2_000_000
 # Sums of rows are kept once a part: at most this many of them at a time, for they are as long as a row.
 _SUMS = 16

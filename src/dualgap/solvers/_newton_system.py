@@ -1,4 +1,6 @@
-"""Newton's system of `newton` over the free variables J, solved over features, over J, or by conjugate gradients::
+"""Newton's system of `newton` over the free variables J, solved over features, over J, or by conjugate gradients.
+
+In formulas::
 
     [ I + B'DB    B'DF      ] [ p   ]     [ g     ]
     [ F'DB        F'DF + dI ] [ eta ] = - [ g_eta ],      B = S_J A_J (signed rows), D diagonal, d a tiny damping

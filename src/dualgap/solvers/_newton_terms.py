@@ -14,7 +14,6 @@ Loops are free of branches and may add up in any order, so that they run on vect
 from __future__ import annotations
 
 import numba as nb
-import numpy as np
 
 # mypy: disable-error-code="no-untyped-def"
 
@@ -26,8 +25,8 @@ _ANY_ORDER = {"reassoc", "contract", "nsz"}
 def settle(raw, s, lo, hi, ridge, begin, end, t, sums):
     """Clip the answers `t`; add up how good they are.
 
-    ``sums[0]`` is the sum of ``(ridge t^2/2 + s t) - min over the box of the same``: what the answers lack of being best
-    for their slopes. ``sums[1]`` is the sum of the minima, ``sums[2]`` the largest KKT violation of the answers.
+    ``sums[0]`` is the sum of ``(ridge t^2/2 + s t) - min over the box of the same``: what the answers lack of being
+    best for their slopes. ``sums[1]`` is the sum of the minima, ``sums[2]`` the largest KKT violation of the answers.
     """
     lack = least = violation = 0.0
     for i in range(begin, end):

@@ -5,13 +5,13 @@ column of A) and the multipliers ``eta`` (bias and free coefficients)::
 
     min_a     1/2 a'Ha + f0'a    subject to    lo <= a <= hi,    F'a = e
     min_w,eta 1/2 |w|^2 + e'eta + sum_i psi_i(s_i),    s = f0 + S A w + F eta
-              psi_i(s) = -min over lo <= t <= hi of (ridge t^2/2 + s t)          (hinge, its square, eps-insensitive, ...)
+              psi_i(s) = -min over lo <= t <= hi of (ridge t^2/2 + s t)         (hinge, its square, eps-insensitive, ..)
 
 A squared loss (ridge > 0) is smooth: Newton's method is applied as it stands. The others have a kink, which the
 augmented Lagrangian (the proximal point method on a) rounds off around the present a::
 
     t_i(s) = argmin over lo <= t <= hi of (s t + kappa/2 (t - a_i)^2)
-    (w, eta) <- argmin 1/2 |w|^2 + e'eta - sum_i (s_i t_i + kappa/2 (t_i - a_i)^2),      a <- t(s),     kappa <- kappa / 5
+    (w, eta) <- argmin 1/2 |w|^2 + e'eta - sum_i (s_i t_i + kappa/2 (t_i - a_i)^2),    a <- t(s),    kappa <- kappa / 5
 
 Each inner problem is piecewise quadratic and convex, with the Hessian ``I + A_J' D A_J`` over the variables J that are
 strictly within their bounds (D = 1 / (ridge + kappa)), and Newton's method with an exact search along its direction ends
@@ -103,8 +103,10 @@ def solve(
     """Minimise from `start` (a feasible point; found here when None)."""
     a = feasible_start(problem) if start is None else np.clip(start, problem.lo, problem.hi)
     run = _Run(problem, options, callback, a)
-    ended = run.begin() if start is not None else run.begin_at_sample()
-    return ended or run.rounds()
+    if start is not None or problem.n < _SAMPLED:
+        run.begin()
+        return run.rounds()
+    return run.begin_at_sample() or run.rounds()
 
 
 class _Run:
@@ -171,8 +173,6 @@ class _Run:
         near those of all. Variables outside it begin at the bound that their slope asks for.
         """
         p = self.problem
-        if p.n < _SAMPLED:
-            return self.begin()
         chosen = np.sort(np.random.default_rng(0).permutation(p.n)[: p.n // _SAMPLE])
         ratio = p.n / chosen.size
         parts = (p.ridge[chosen] / ratio, p.f0[chosen], p.lo[chosen] * ratio, p.hi[chosen] * ratio)
@@ -180,10 +180,13 @@ class _Run:
         try:
             a = feasible_start(sample)
         except InfeasibleProblemError:
-            return self.begin()
+            self.begin()
+            return None
         run = _Run(sample, replace(self.options, tol=0.0), self._heartbeat, a)
         run.sampled, run.enough = True, _SAMPLE_GAP
-        outcome = run.begin_at_sample() or run.rounds()
+        if sample.n < _SAMPLED:
+            run.begin()
+        outcome = (run.begin_at_sample() if sample.n >= _SAMPLED else None) or run.rounds()
         self.iteration = run.iteration
         if outcome.status in (Status.STOPPED, Status.MAX_ITER):
             return Outcome(self.shown, self.iteration, outcome.status)
