@@ -481,6 +481,17 @@ def test_ten_digits_on_a_digit_of_usps(data_folder):
         assert result.status is Status.CONVERGED
         assert result.certificate.relative_gap <= 1e-10
         assert result.iterations < 25
+        # Variables that are not needed are exactly zero.
+        pairs = solve(p, "smo", gap_tol=1e-8)
+        assert np.count_nonzero(result.a) <= 1.05 * np.count_nonzero(pairs.a)
+
+
+def test_a_degenerate_optimum(data_folder):
+    """Regression on labels: most points end exactly on the tube's edge, where slack and price both vanish."""
+    read = load(find("a9a"))
+    for C in (0.01, 1.0):
+        p = build("eps_svr", make_gram(read.X[:2000], Kernel("linear"), kind="cached"), read.y[:2000], C=C)
+        assert solve(p, "ipm", gap_tol=1e-9).status is Status.CONVERGED
 
 
 @pytest.mark.filterwarnings("ignore:Liblinear failed to converge")  # it comes close enough to be compared with

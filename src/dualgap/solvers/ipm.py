@@ -55,6 +55,10 @@ _MOST_ROWS = 5000
 _LOW_RANK = 1 / 3
 # Iterations without a hundredth less gap after which the arithmetic is exhausted.
 _PATIENCE = 15
+# How much larger than the iterate's own complementarity the gap of a point on its bounds may be.
+_WORSE = 1e3
+# Iterations without a smaller gap after which variables are left off their bounds altogether: no longer a sparse point.
+_DENSE_AFTER = 2
 # A sum as close to the most extreme one possible, relative to its terms, leaves its variables no room.
 _NO_ROOM = 1e-12
 
@@ -154,7 +158,8 @@ class _Run:
         self.f0 = problem.f0 if start is None else exact_gradient(problem, start) - self.whole.product(start)
         self.a = _forced(problem)
         self.free = np.flatnonzero(np.isnan(self.a))
-        self.snap = 1.0 if options.variant != "paper" or options.gap_tol is None else 0.0
+        # How variables are put on their bounds, by decreasing zeal: the more there are, the fewer support vectors.
+        self.snaps = (1.0, CLEARLY, 0.0) if options.variant != "paper" or options.gap_tol is None else (0.0,)
         # What a linear program returns is feasible to 1e-7 only.
         restore(
             fallback, (fallback > problem.lo) & (fallback < problem.hi), problem.lo, problem.hi, problem.F, problem.e
@@ -178,10 +183,13 @@ class _Run:
 
     def look(self) -> tuple[NDArray[np.float64], NDArray[np.float64], Certificate]:
         """The point to report, its gradient and what it is worth."""
-        point, gradient, certificate = self._judged(self.snap)
-        if self.iterate is not None and self.snap and certificate.gap > self.iterate.slack @ self.iterate.price:
-            # Worse than the iterate itself: where slack and price both vanish, deciding for one of them costs.
-            other = self._judged(CLEARLY)
+        point, gradient, certificate = self._judged(self.snaps[0])
+        # Where slack and price both vanish, deciding for one of them costs: a point much worse than the iterate.
+        worse = np.inf if self.iterate is None else _WORSE * float(self.iterate.slack @ self.iterate.price)
+        for snap in self.snaps[1:]:
+            if certificate.gap <= worse or (snap == 0.0 and self.waited < _DENSE_AFTER):
+                break
+            other = self._judged(snap)
             if other[2].gap < certificate.gap:
                 point, gradient, certificate = other
         self.waited = 0 if certificate.gap < 0.99 * self.best_gap else self.waited + 1
