@@ -15,7 +15,7 @@ from dualgap.certificate import certify, judge
 from dualgap.constraints import FEASIBLE, infeasibility
 from dualgap.kernels.threads import one_blas_thread
 from dualgap.result import Certificate, Event, History, Outcome, Result, Snapshot, Status
-from dualgap.solvers import SOLVERS
+from dualgap.solvers import SOLVERS, dcd, newton
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -42,6 +42,10 @@ _POLISH_FROM = 1e-2
 # Variables up to which "auto" takes smo: 0.9 ms against 2.3 for 150, 3.8 against 4 for 500, 11 against 7 for 1000 easy
 # ones; hard ones (C=100) 16 ms against 4 for 200.
 FEW = 256
+# Features up to which "auto" takes newton for a linear problem at once: its systems are then a matter of milliseconds.
+FEW_FEATURES = 1000
+# Looks at the gap before a rate is read off them.
+_LOOKS_LEAST = 3
 # A KKT violation recomputed in float64 may differ from the solver's by the rounding of its sums.
 _ROUNDING = 1e-9
 
@@ -129,7 +133,11 @@ def solve(
         )
     keeper = _Keeper(problem, tol, gap_tol, time_limit, callback)
     stages = [(name, module, settings)]
-    if polish is not None:
+    if polish is None and solver == "auto" and name == "dcd":
+        # Coordinate descent is the quickest way to a fair solution and may take for ever to a good one.
+        keeper.rival = newton
+        stages.append(_polisher(problem, name, "newton", **goal, max_iter=max_iter))
+    elif polish is not None:
         loose = _settings(module, name, options, tol=max(tol, _POLISH_FROM), max_iter=max_iter)
         stages = [(name, module, loose), _polisher(problem, name, polish, **goal, max_iter=max_iter)]
     name, outcome, certificate, eta = _through(problem, stages, keeper, start)
@@ -164,6 +172,9 @@ def choose(problem: DualQP, solver: str) -> tuple[str, ModuleType]:
         if solver not in SOLVERS:
             raise UnknownSolverError(f"Unknown solver {solver!r}; choose 'auto' or one of {', '.join(SOLVERS)}.")
         return solver, SOLVERS[solver]
+    linear = _linear_choice(problem)
+    if linear is not None:
+        return linear, SOLVERS[linear]
     refusals = []
     kernel = getattr(getattr(problem.gram, "source", None) or problem.gram, "kernel", None)
     row_by_row = problem.n <= FEW or (kernel is not None and kernel.name == "callable")
@@ -173,6 +184,16 @@ def choose(problem: DualQP, solver: str) -> tuple[str, ModuleType]:
             return name, module
         refusals.append(str(reason))
     raise UnsupportedProblemError("No solver takes this problem: " + "; ".join(refusals) + ".")
+
+
+def _linear_choice(problem: DualQP) -> str | None:
+    """The solver of a linear problem, or None where there is no factor, or too few variables to care."""
+    factor = getattr(problem.gram, "factor", None)
+    if factor is None or (problem.n <= FEW and not hasattr(problem.gram, "operator")):
+        return None
+    if factor.shape[1] <= FEW_FEATURES:
+        return "newton"
+    return "dcd" if dcd.supports(problem) is None else "newton"
 
 
 def _check_support(problem: DualQP, role: str, name: str, settings: Any) -> None:
@@ -225,8 +246,10 @@ def _through(
             if len(ran) == len(stages):
                 return "+".join(ran), *_until_certified(problem, module, settings, keeper, start)
             outcome = _one_round(problem, module, settings, keeper, start)
-            if not keeper.believed(outcome):  # a limit has come first
-                return "+".join(ran), outcome, *certify(problem, outcome.a)
+            certificate, eta = certify(problem, outcome.a)
+            if not keeper.believed(outcome) or keeper.holds(certificate):  # a limit has come first, or the goal
+                return "+".join(ran), outcome, certificate, eta
+            keeper.rival = None
         start = outcome.a
     raise AssertionError("there is at least one stage")
 
@@ -288,6 +311,7 @@ class _Keeper:
         self.before = np.zeros(6, dtype=np.int64)
         self.totals = np.zeros(6, dtype=np.int64)
         self.eta: NDArray[np.float64] | None = None
+        self.rival: ModuleType | None = None
         self.window = max(_STEPS_LEAST, _STEPS_EACH * problem.n)
         self.began = time.perf_counter()
 
@@ -319,7 +343,7 @@ class _Keeper:
             self.reason = Status.CONVERGED
         elif self.time_limit is not None and self.elapsed() >= self.time_limit:
             self.reason = Status.TIME_LIMIT
-        elif self._in_circles(event):
+        elif self._in_circles(event) or self._rival_is_quicker(event, snapshot):
             self.reason = Status.STALLED
         return self.reason is not None
 
@@ -330,6 +354,25 @@ class _Keeper:
         self.least_gap = np.fmin(self.least_gap, event.relative_gap)
         self.least_violation = np.fmin(self.least_violation, event.violation)
         return event.iteration - self.fell_at > self.window
+
+    def _rival_is_quicker(self, event: Event, snapshot: Snapshot) -> bool:
+        """Whether, at the present rate, the goal is further off than the rival is expected to need for all of it.
+
+        The rate is that of the second half of the time so far: coordinate descent slows down.
+        """
+        if self.rival is None or snapshot.gradient is None:
+            return False
+        looks = [e for e in self.history.events if e.seconds >= 0.5 * event.seconds]
+        now, then = (self._off(event), self._off(looks[0]))
+        if len(self.history) < _LOOKS_LEAST or not now > 0.0:
+            return False
+        goal = self.gap_tol if self.gap_tol is not None else self.tol
+        fallen = np.log(then / now) / max(event.seconds - looks[0].seconds, 1e-9)
+        left = np.log(now / goal) / fallen if fallen > 0.0 else np.inf
+        return bool(left > self.rival.expected_seconds(self.problem, snapshot.a))
+
+    def _off(self, event: Event) -> float:
+        return event.relative_gap if self.gap_tol is not None else event.violation
 
     def _record(self, snapshot: Snapshot) -> Event:
         s = snapshot

@@ -251,12 +251,12 @@ class KernelSVM(BaseEstimator):  # type: ignore[misc]
                 raise ValueError(
                     f"solver_options holds {key!r}, which is a parameter of {type(self).__name__}; set it there."
                 )
-        name, module = choose(problem, self.solver)
+        _, module = choose(problem, self.solver)
         if any(field.name == "shrinking" for field in fields(module.Options)):
             options.setdefault("shrinking", self.shrinking)
         result = solve(
             problem,
-            name,
+            self.solver,
             tol=self.tol,
             gap_tol=self.gap_tol,
             max_iter=self.max_iter,

@@ -59,6 +59,10 @@ class Factor:
         """Rows in a part: enough work, and never more parts than their sums are worth keeping."""
         return max(1, int(_PART / self.row_length), -(-count // (_SUMS * 16)))
 
+    def product_seconds(self) -> float:
+        """What a product with the whole matrix takes, roughly: an entry waits for memory, a sparse one for a weight."""
+        return 1e-9 * self.n * self.row_length * (1.2 if self.sparse else 0.5) / self.threads
+
     def products(self, p: NDArray[np.float64], rows: NDArray[np.intp] | None = None) -> NDArray[np.float64]:
         """``A[rows] p``."""
         count = self.n if rows is None else len(rows)

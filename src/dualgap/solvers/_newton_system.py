@@ -68,6 +68,10 @@ class System:
         }
         return costs[min(costs)](g, g_eta)
 
+    def seconds(self) -> float:
+        """What a solution is expected to take, conjugate gradients left out of account."""
+        return 1e-9 * min(self._cost_of_features(), self._cost_of_rows())
+
     @property
     def _damping(self) -> float:
         return _DAMPING * self.scale

@@ -14,8 +14,8 @@ augmented Lagrangian (the proximal point method on a) rounds off around the pres
     (w, eta) <- argmin 1/2 |w|^2 + e'eta - sum_i (s_i t_i + kappa/2 (t_i - a_i)^2),    a <- t(s),    kappa <- kappa / 5
 
 Each inner problem is piecewise quadratic and convex, with the Hessian ``I + A_J' D A_J`` over the variables J that are
-strictly within their bounds (D = 1 / (ridge + kappa)), and Newton's method with an exact search along its direction ends
-after a handful of steps. J shrinks with kappa to the free support vectors, of which there are at most about as many as
+strictly within their bounds (D = 1 / (ridge + kappa)), and Newton's method with an exact search along its direction
+ends after a handful of steps. J shrinks with kappa to the free support vectors, of which there are at most about as many as
 features: late steps cost little more than one product with A.
 
 The system is solved by Cholesky over the features or over J, whichever is smaller, or by conjugate gradients where both
@@ -23,7 +23,8 @@ are large. Cost of an iteration: one product with A, one with the changed rows o
 problems to any accuracy; equality constraints (an exact bias, one-class models, semi-parametric functions) are a
 few more coordinates.
 
-References: Yan and Li, "An efficient augmented Lagrangian method for support vector machine" (2020); Rockafellar (1976).
+References: Yan and Li, "An efficient augmented Lagrangian method for support vector machine" (2020); Rockafellar
+(1976).
 """
 
 from __future__ import annotations
@@ -59,6 +60,8 @@ _SEARCH_MOST = 40
 _STEPS_MOST = 30
 # Rounds without less gap after which the arithmetic is exhausted.
 _PATIENCE = 6
+# Newton steps that runs from a fair start took, give or take a factor of two (a9a, reuters, news20, mnist).
+_EXPECTED_STEPS = 30
 # Variables in a part of a pass: half a millisecond.
 _PART = 1 << 17
 # From this many variables on a random eighth is solved first, to this relative gap.
@@ -107,6 +110,14 @@ def solve(
         run.begin()
         return run.rounds()
     return run.begin_at_sample() or run.rounds()
+
+
+def expected_seconds(problem: DualQP, a: NDArray[np.float64]) -> float:
+    """A guess at what a run from `a` takes, for whoever must choose: steps times products and systems."""
+    factor = Factor(problem.gram.factor)
+    free = np.flatnonzero((a > problem.lo) & (a < problem.hi))
+    system = System(factor, problem.index[free], problem.sign[free], problem.F[free], np.ones(free.size), 1.0)
+    return _EXPECTED_STEPS * (3.0 * factor.product_seconds() + system.seconds())
 
 
 class _Run:
