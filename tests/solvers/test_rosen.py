@@ -262,6 +262,21 @@ def test_constraints_with_coefficients_of_any_size(variant):
     assert result.certificate.dual == pytest.approx(-objective, rel=1e-6)
 
 
+def test_boxes_far_from_the_origin():
+    """Narrow boxes around large numbers: a bound is met to the rounding of the variable, not of the box."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(30, 3))
+    lo = 1000.0 + rng.uniform(size=30)
+    F = rng.choice([-1.0, 1.0], 30)
+    p = DualQP(make_gram(X, Kernel("rbf", gamma=0.5)), np.arange(30), 1.0, 0.0, 0.0, lo, lo + 0.1, F, F @ (lo + 0.05))
+    result = solve(p, "rosen", tol=1e-8)
+    assert result.status is Status.CONVERGED
+    assert np.all((result.a >= p.lo) & (result.a <= p.hi))
+    assert np.any(result.a == p.lo)
+    _, _, objective, _ = clarabel_solution(p)
+    assert result.certificate.dual == pytest.approx(-objective, rel=1e-8)
+
+
 def test_an_indefinite_kernel_ends_at_a_stationary_point():
     X, y, _ = data(80, seed=2)
     p = build("c_svc", make_gram(X, Kernel("sigmoid", gamma=1.0, coef0=1.0)), y, C=1.0)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-# A variable left this close to a bound, relative to its box, is put there: it is the rounding of one subtraction.
+# A variable left this close to a bound, relative to its box and to itself, or beyond it, is put there: it is the
+# rounding of one subtraction.
 SNAP = 1e-14
 # Curvature along a direction d below which it is flat, relative to |d|^2 and the largest diagonal entry of H: the
 # rounding of a sum of products. Such a step (duplicate points, the two copies of regression) runs to the bound.
@@ -37,7 +38,7 @@ def advance(x, gradient, d, Hd, lo, hi, t):  # type: ignore[no-untyped-def]
         if d[i] == 0.0:
             continue
         new = x[i] + t * d[i]
-        width = hi[i] - lo[i]
+        width = max(hi[i] - lo[i], abs(new))
         if width == np.inf:
             width = max(1.0, abs(new))
         if d[i] > 0.0 and hi[i] - new <= SNAP * width:

@@ -16,8 +16,9 @@ the paper (``variant="paper"``), here for y'a = 0 and N free variables:
 ``variant="improved"``, the default, keeps the faces and changes what makes this slow:
 
 1. Directions on a face are conjugate (`_rosen_face`); steps may be bent, so that many variables reach bounds at once.
-2. Bounds are released as soon as the face is better solved than the rest, and as many together as the projection onto
-   the cone of feasible directions says (`_rosen_projection`): zero multipliers are then not needed to be feasible.
+2. Bounds are released as soon as the face is solved better than the rest, as many together as the projection of minus
+   the gradient onto the cone of feasible directions frees (`_rosen_projection`). All negative multipliers at once,
+   which looks like the same, can be infeasible.
 3. While a face is being solved, the gradient is kept up for the working set alone (free variables and those released
    with them); all others catch up before the next release.
 
