@@ -60,7 +60,8 @@ def minimise(
     goal = tolerance * float(np.linalg.norm(gradient))
     for _ in range(steps):
         h, k = problem.curvatures(x, z)
-        bent_V, bent_D = V * np.sqrt(h), D * np.sqrt(k)  # W W' is symmetric, which BLAS uses
+        # W W' is symmetric, which BLAS uses; a curvature below 0 is rounding, since the problem is convex.
+        bent_V, bent_D = V * np.sqrt(np.maximum(h, 0.0)), D * np.sqrt(np.maximum(k, 0.0))
         step = _newton_step(bent_V @ bent_V.T + bent_D @ bent_D.T + form, gradient)
         dx, dz = step @ D, step @ V
         length, trial = _length(problem, x, z, dx, dz, value, float(step @ gradient))
