@@ -129,7 +129,9 @@ def table(repetitions: int = 100, samples: tuple[int, ...] = SAMPLES, seed: int 
 def _data() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     data = load(find("cleveland"))
     X = data.X.toarray() if hasattr(data.X, "toarray") else np.asarray(data.X)
-    return np.asarray((X - X.mean(axis=0)) / X.std(axis=0)), np.where(data.y > 0, 1.0, -1.0)
+    return np.asarray((X - X.mean(axis=0)) / X.std(axis=0)), np.where(
+        np.asarray(data.y, dtype=np.float64) > 0.0, 1.0, -1.0
+    )
 
 
 def _choose(

@@ -37,9 +37,7 @@ def penalties(problem: DualQP) -> NDArray[np.float64]:
 def residuals(items: Items, right: NDArray[np.float64]) -> NDArray[np.float64]:
     """``c'v - r`` of each group."""
     tied = items.group >= 0
-    sums = np.bincount(
-        items.group[tied], weights=(items.scale * items.table[:, VALUE])[tied], minlength=right.shape[0]
-    )
+    sums = np.bincount(items.group[tied], weights=(items.scale * items.table[:, VALUE])[tied], minlength=right.shape[0])
     return sums.astype(np.float64, copy=False) - right
 
 

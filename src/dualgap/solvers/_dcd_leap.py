@@ -81,10 +81,10 @@ def direction(items, group, scale, w, extra, constant, rho, chosen, count, shots
 
 
 @nb.njit(cache=True, nogil=True, fastmath=_SUMS)
-def leap(
+def leap(  # type: ignore[no-untyped-def]
     indptr, indices, values, point, items, group, scale, w, extra, constant, rho,
     chosen, count, dv, dw,
-):  # fmt: skip  # type: ignore[no-untyped-def]
+):  # fmt: skip
     """Go along `dv` as far as it pays; returns how far, in steps of that length."""
     grouped = group.size > 0
     # The image of the direction is made anew: a difference of two w carries their rounding, and where the objective is

@@ -77,10 +77,10 @@ def _stepped(value, low, high, curvature):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(cache=True, nogil=True, fastmath=_SUMS)
-def part_of_pass(
+def part_of_pass(  # type: ignore[no-untyped-def]
     indptr, indices, values, point, items, group, scale, w, extra, constant, rho,
     order, end, most, kind, shrinking, least, whole, real, random,
-):  # fmt: skip  # type: ignore[no-untyped-def]
+):  # fmt: skip
     """Steps for the items at ``order[CURSOR:end]``, at most `most` of them; those that stay are moved to the front.
 
     `least` is the projected gradient below which a step is not worth its row (0: the report's test).
@@ -188,11 +188,11 @@ def _shoot(items, w, order, whole, chosen, v_shots, w_shots):  # type: ignore[no
 
 
 @nb.njit(cache=True, nogil=True)
-def sweep(
+def sweep(  # type: ignore[no-untyped-def]
     indptr, indices, values, point, items, group, scale, w, extra, multiplier, constant, rho,
     order, most, passes, rows, series, tol, kind, shrinking, least, whole, real, random,
     chosen, v_shots, w_shots, dv, dw,
-):  # fmt: skip  # type: ignore[no-untyped-def]
+):  # fmt: skip
     """Passes until one is within `tol`, `passes` are done or `rows` rows are read; at most `most` rows in this call.
 
     After every `series` passes comes a leap; 0 means none. A series keeps its order: only then do the differences

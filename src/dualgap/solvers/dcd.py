@@ -112,7 +112,9 @@ class Options:
         if self.order is not None and self.order not in _ORDERS:
             raise ValueError(f"order must be None or one of {', '.join(_ORDERS)} for solver 'dcd'; got {self.order!r}.")
         if self.variant == "paper" and self.order == "permuted":
-            raise ValueError("variant='paper' has order='cyclic' or order='random'; permutations are not in the report.")
+            raise ValueError(
+                "variant='paper' has order='cyclic' or order='random'; permutations are not in the report."
+            )
         thread_count(self.n_jobs)
 
     @property
@@ -141,7 +143,9 @@ def solve(
 ) -> Outcome:
     """Minimise from `start` (a feasible point; found here when None)."""
     if start is None:
-        return _Run(problem, options, callback, feasible_start(problem)).run()
+        run = _Run(problem, options, callback, feasible_start(problem))
+        run.set_multipliers()
+        return run.run()
     return _Run(problem, options, callback, np.clip(start, problem.lo, problem.hi)).resume()
 
 
@@ -216,20 +220,24 @@ class _Run:
     # -- running -------------------------------------------------------------------------------------------------
 
     def resume(self) -> Outcome:
-        """Look before the first pass: at the multipliers that suit the start, and whether anything is left to do."""
-        p, groups = self.problem, self.problem.groups
-        assert groups is not None
-        if self.right.size:
-            margin = margins(self.rows, self.w, self.threads) + self.extra[0]
-            slope = p.sign * margin[p.index] + p.f0
-            self.multiplier[:] = groups.directions @ best_multipliers(p, slope)
-            self.renew_extra(float(self.items.on_points().sum()))
+        """Look before the first pass whether anything is left to do."""
+        self.set_multipliers()
         if self.look():
             return self.outcome(Status.STOPPED)
         if self.violation <= self.goal():
             return self.outcome(Status.CONVERGED)
         self.tol = max(self.goal(), min(self.tol, _TIGHTEN * self.violation))
         return self.run()
+
+    def set_multipliers(self) -> None:
+        """The multipliers that suit the point best: with a small C the way there by penalties is long."""
+        p, groups = self.problem, self.problem.groups
+        if not self.right.size or groups is None:
+            return
+        margin = margins(self.rows, self.w, self.threads) + self.extra[0]
+        slope = p.sign * margin[p.index] + p.f0
+        self.multiplier[:] = groups.directions @ best_multipliers(p, slope)
+        self.renew_extra(float(self.items.on_points().sum()))
 
     def goal(self) -> float:
         """The violation at which all is done."""

@@ -124,11 +124,11 @@ class _Run:
         self.renew()
 
     def renew(self) -> None:
-        """z from w alone."""
+        """Make z from w alone."""
         self.z = margins(self.rows, self.w) + self.beside
 
     def weights(self, a: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
-        """w of a dual point, and what the constant adds to every z."""
+        """The w of a dual point, and what the constant adds to every z."""
         coefficients = self.problem.on_points(a)
         return combination(self.rows, coefficients), self.constant * float(coefficients.sum())
 

@@ -131,7 +131,7 @@ class _Run:
         self.state = np.array([1.0, beside * steps, float(steps), norm2 * steps * steps])
 
     def weights(self, a: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
-        """w of a dual point, and what the constant adds to every margin."""
+        """The w of a dual point, and what the constant adds to every margin."""
         coefficients = self.problem.on_points(a)
         return combination(self.rows, coefficients), self.constant * float(coefficients.sum())
 
@@ -188,9 +188,9 @@ class _Run:
 
 
 @nb.njit(cache=True, nogil=True, fastmath=_SUMS)
-def _steps(
+def _steps(  # type: ignore[no-untyped-def]
     indptr, indices, values, index, sign, unit, drawn, batch, constant, radius, u, counts, state
-):  # fmt: skip  # type: ignore[no-untyped-def]
+):  # fmt: skip
     """One step for every `batch` of the `drawn`; a violator's count goes up by one (before the factor)."""
     factor, beside, t, norm2 = state[0], state[1], state[2], state[3]
     violators = np.empty(batch, dtype=np.int64)
