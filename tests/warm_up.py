@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy.sparse as sp
 
 import dualgap
 
@@ -23,6 +24,13 @@ def main() -> None:
                 dualgap.solve(problem, "smo", tol=0.1, warn=False, **options)
             for precision in ("single", "double"):
                 dualgap.solve(problem, "block", tol=0.1, warn=False, precision=precision)
+        rows = sp.csr_matrix(points)
+        for index in (np.int32, np.int64):
+            rows.indices, rows.indptr = rows.indices.astype(index), rows.indptr.astype(index)
+            gram = dualgap.factored_gram(rows)
+            for name, row in (("dcd", "c_svc"), ("pegasos", "c_svc"), ("pcd", "squared_hinge")):
+                problem = dualgap.build(row, gram, y, bias=False)
+                dualgap.solve(problem, name, tol=0.1, max_iter=20, warn=False)
         for name in ("laplacian", "chi2"):
             dualgap.make_gram(points, dualgap.Kernel(name, gamma=0.5))
 

@@ -10,8 +10,8 @@ Steps (Shalev-Shwartz, Singer, Srebro, Cotter 2011, figures 1 and 2) for t = 1, 
     w <- min(1, 1/(sqrt(lambda) |w|)) w                                              (optional projection)
 
 It follows that ``t w = n/k sum_i count_i C_i sign_i x_i``: how often a sample has been a violator is a dual candidate,
-``a_i = n C_i count_i / (k t)``, clipped to the box. That is what is reported and certified: the gap is the candidate's, with
-w made of it.
+``a_i = n C_i count_i / (k t)``, clipped to the box. That is what is reported and certified: the gap is the
+candidate's, with w made of it.
 
 Cost of a step: k rows. It reaches gaps of a few per cent within some passes and then gains a digit for ten times the
 passes, so it ends by its limits (`max_iter`, time) and never claims what was not certified. Use it to compare with.
