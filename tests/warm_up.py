@@ -28,6 +28,13 @@ def main() -> None:
                 dualgap.solve(problem, "block", tol=0.1, warn=False, precision=precision)
         for matrix in (points, np.asfortranarray(points), sp.csr_matrix(points), sp.csc_matrix(points)):
             dualgap.minimize({"name": "logistic", "y": y}, matrix, "l2", bias=True)
+        rows = sp.csr_matrix(points)
+        for index in (np.int32, np.int64):
+            rows.indices, rows.indptr = rows.indices.astype(index), rows.indptr.astype(index)
+            gram = dualgap.factored_gram(rows)
+            for name, row in (("dcd", "c_svc"), ("newton", "c_svc"), ("pegasos", "c_svc"), ("pcd", "squared_hinge")):
+                problem = dualgap.build(row, gram, y, bias=False)
+                dualgap.solve(problem, name, tol=0.1, max_iter=20, warn=False)
         for name in ("laplacian", "chi2"):
             dualgap.make_gram(points, dualgap.Kernel(name, gamma=0.5))
 

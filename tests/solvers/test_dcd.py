@@ -191,14 +191,18 @@ def test_nothing_but_zero_rows_and_duplicates(row, bias):
     X[::4] = 0.0
     X[1::4] = X[2::4]
     target = {"c_svc": y, "squared_hinge": y, "eps_svr": t, "one_class": None}[row]
-    result = solve(build(row, factored_gram(X + (2.0 if row == "one_class" else 0.0)), target, bias=bias), "dcd", gap_tol=1e-8)
+    result = solve(
+        build(row, factored_gram(X + (2.0 if row == "one_class" else 0.0)), target, bias=bias), "dcd", gap_tol=1e-8
+    )
     assert result.certificate.relative_gap <= 1e-8
     empty = build(row, factored_gram(np.zeros((6, 2))), None if target is None else target[:6], bias=bias)
     result = solve(empty, "dcd", tol=1e-6)
     assert result.certificate.kkt_violation <= 1e-6
 
 
-@given(st.integers(0, 10_000), st.sampled_from(["c_svc", "eps_svr", "squared_eps_svr"]), st.booleans(), st.floats(-3, 2))
+@given(
+    st.integers(0, 10_000), st.sampled_from(["c_svc", "eps_svr", "squared_eps_svr"]), st.booleans(), st.floats(-3, 2)
+)
 def test_any_small_problem_is_certified(seed, row, bias, log_C):
     rng = np.random.default_rng(seed)
     n, d = int(rng.integers(2, 25)), int(rng.integers(1, 6))

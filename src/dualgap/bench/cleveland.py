@@ -1,13 +1,13 @@
 """The timing table of the report on dual coordinate descent: the Cleveland heart data, 30 samples and all of them.
 
-The report fits scikit-learn's LinearSVC once for each line. It gives neither loss, nor C, nor tolerance, nor scaling, and
-one fit of a few milliseconds says little about the method. Here every line is fitted many times, with C = 1 and the
-squared hinge (LinearSVC's default, and the only loss that the primal solvers of both libraries share) on standardised
-features, and the accuracy that was reached stands beside the time. "300" are the 297 complete records.
+The report fits scikit-learn's LinearSVC once for each line. It gives neither loss, nor C, nor tolerance, nor scaling,
+and one fit of a few milliseconds says little about the method. Here every line is fitted many times, with C = 1 and
+the squared hinge (LinearSVC's default, and the only loss that the primal solvers of both libraries share) on
+standardised features, and the accuracy that was reached stands beside the time. "300" are the 297 complete records.
 
-What the lines mean: "Dual - DCD" is the report's algorithm (cyclic order, no bias), "Dual - Rand" draws at random, "Dual -
-Bias" has the constraint y'a = 0, "Primal" descends on the primal. LinearSVC always permutes and penalises its intercept,
-so its lines are its own: dual, dual with intercept, primal.
+What the lines mean: "Dual - DCD" is the report's algorithm (cyclic order, no bias), "Dual - Rand" draws at random,
+"Dual - Bias" has the constraint y'a = 0, "Primal" descends on the primal. LinearSVC always permutes and penalises its
+intercept, so its lines are its own: dual, dual with intercept, primal.
 """
 
 from __future__ import annotations
@@ -129,7 +129,9 @@ def table(repetitions: int = 100, samples: tuple[int, ...] = SAMPLES, seed: int 
 def _data() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     data = load(find("cleveland"))
     X = data.X.toarray() if hasattr(data.X, "toarray") else np.asarray(data.X)
-    return np.asarray((X - X.mean(axis=0)) / X.std(axis=0)), np.where(data.y > 0, 1.0, -1.0)
+    return np.asarray((X - X.mean(axis=0)) / X.std(axis=0)), np.where(
+        np.asarray(data.y, dtype=np.float64) > 0.0, 1.0, -1.0
+    )
 
 
 def _choose(

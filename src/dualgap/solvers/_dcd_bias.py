@@ -1,9 +1,9 @@
 """Equality constraints for coordinate descent: an augmented Lagrangian, and the way back to feasible points.
 
-For a group ``sum_i c_i v_i = r`` the objective gains ``eta (c'v - r) + rho/2 (c'v - r)^2``: the kernel ``K + rho cc'``, that
-is, one more feature of value ``sqrt(rho) c_i``, whose weight starts at eta. One item can move alone again. When a pass
-violates its conditions by less than half of ``rho |c'v - r|``, eta takes that over (method of multipliers). At the optimum eta
-is the unpenalised bias. A constraint is met exactly at every look, by `restore`.
+For a group ``sum_i c_i v_i = r`` the objective gains ``eta (c'v - r) + rho/2 (c'v - r)^2``: the kernel ``K + rho
+cc'``, that is, one more feature of value ``sqrt(rho) c_i``, whose weight starts at eta. One item can move alone again.
+When a pass violates its conditions by less than half of ``rho |c'v - r|``, eta takes that over (method of
+multipliers). At the optimum eta is the unpenalised bias. A constraint is met exactly at every look, by `restore`.
 """
 
 from __future__ import annotations
@@ -37,9 +37,7 @@ def penalties(problem: DualQP) -> NDArray[np.float64]:
 def residuals(items: Items, right: NDArray[np.float64]) -> NDArray[np.float64]:
     """``c'v - r`` of each group."""
     tied = items.group >= 0
-    sums = np.bincount(
-        items.group[tied], weights=(items.scale * items.table[:, VALUE])[tied], minlength=right.shape[0]
-    )
+    sums = np.bincount(items.group[tied], weights=(items.scale * items.table[:, VALUE])[tied], minlength=right.shape[0])
     return sums.astype(np.float64, copy=False) - right
 
 

@@ -2,14 +2,14 @@
 
 Where more variables are free than features can tell apart, the objective is flat in some directions and linear in
 others: passes then creep along them at a constant pace, thousands of times, until a variable meets its bound. A few
-passes in one and the same order show these directions (their differences d_1, ..., d_m of values, and those of w, their
-images), and over their span the objective is a quadratic in m numbers::
+passes in one and the same order show these directions (their differences d_1, ..., d_m of values, and those of w,
+their images), and over their span the objective is a quadratic in m numbers::
 
-    min over c of  f(v + sum c_j d_j),    Hessian (dw_i'dw_j + ridge d_i'd_j + ...),    gradient (w'dw_j + linear'd_j + ...)
+    min over c of  f(v + sum c_j d_j),    Hessian dw_i'dw_j + ridge d_i'd_j + ...,  gradient w'dw_j + linear'd_j + ...
 
-as in the extrapolation of coordinate descent by Anderson's method (Bertrand, Massias 2021), but with the true objective.
-A leap goes along the minimiser's direction to the minimum, bending at the first bounds it meets: there the item's part is
-taken out of the direction. It never raises the objective.
+as in the extrapolation of coordinate descent by Anderson's method (Bertrand, Massias 2021), but with the true
+objective. A leap goes along the minimiser's direction to the minimum, bending at the first bounds it meets: there the
+item's part is taken out of the direction. It never raises the objective.
 """
 
 from __future__ import annotations
@@ -81,10 +81,10 @@ def direction(items, group, scale, w, extra, constant, rho, chosen, count, shots
 
 
 @nb.njit(cache=True, nogil=True, fastmath=_SUMS)
-def leap(
+def leap(  # type: ignore[no-untyped-def]
     indptr, indices, values, point, items, group, scale, w, extra, constant, rho,
     chosen, count, dv, dw,
-):  # fmt: skip  # type: ignore[no-untyped-def]
+):  # fmt: skip
     """Go along `dv` as far as it pays; returns how far, in steps of that length."""
     grouped = group.size > 0
     # The image of the direction is made anew: a difference of two w carries their rounding, and where the objective is

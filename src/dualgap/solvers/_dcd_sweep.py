@@ -1,7 +1,7 @@
 """Compiled passes of coordinate descent over items: one exact step each, with the weights w kept up to date.
 
-Items and state are laid out as `_dcd_layout` says. `extra` holds what the features do not: the weight of the penalised constant, then for every group of equality
-constraints its multiplier plus penalty times residual (`_dcd_bias`).
+Items and state are laid out as `_dcd_layout` says. `extra` holds what the features do not: the weight of the penalised
+constant, then for every group of equality constraints its multiplier plus penalty times residual (`_dcd_bias`).
 """
 
 from __future__ import annotations
@@ -77,10 +77,10 @@ def _stepped(value, low, high, curvature):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(cache=True, nogil=True, fastmath=_SUMS)
-def part_of_pass(
+def part_of_pass(  # type: ignore[no-untyped-def]
     indptr, indices, values, point, items, group, scale, w, extra, constant, rho,
     order, end, most, kind, shrinking, least, whole, real, random,
-):  # fmt: skip  # type: ignore[no-untyped-def]
+):  # fmt: skip
     """Steps for the items at ``order[CURSOR:end]``, at most `most` of them; those that stay are moved to the front.
 
     `least` is the projected gradient below which a step is not worth its row (0: the report's test).
@@ -151,7 +151,7 @@ def part_of_pass(
 
 @nb.njit(cache=True, nogil=True)
 def end_pass(extra, multiplier, kind, shrinking, whole, real):  # type: ignore[no-untyped-def]
-    """Close a pass: the active list, what it takes to be set aside, the multipliers; its worst violation is returned."""
+    """Close a pass: active list, what it takes to be set aside, multipliers; returns its worst violation."""
     if kind != RANDOM:
         whole[ACTIVE] = whole[KEPT]
     whole[CURSOR] = whole[KEPT] = 0
@@ -188,11 +188,11 @@ def _shoot(items, w, order, whole, chosen, v_shots, w_shots):  # type: ignore[no
 
 
 @nb.njit(cache=True, nogil=True)
-def sweep(
+def sweep(  # type: ignore[no-untyped-def]
     indptr, indices, values, point, items, group, scale, w, extra, multiplier, constant, rho,
     order, most, passes, rows, series, tol, kind, shrinking, least, whole, real, random,
     chosen, v_shots, w_shots, dv, dw,
-):  # fmt: skip  # type: ignore[no-untyped-def]
+):  # fmt: skip
     """Passes until one is within `tol`, `passes` are done or `rows` rows are read; at most `most` rows in this call.
 
     After every `series` passes comes a leap; 0 means none. A series keeps its order: only then do the differences
@@ -235,7 +235,7 @@ def sweep(
 def survey(margin, point, items, group, scale, multiplier, slack):  # type: ignore[no-untyped-def]
     """Worst violations (rising, falling) at the exact margins, and how far inside each item lies.
 
-    ``slack[0]`` is the slope that holds an item at its lower bound, ``slack[1]`` at its upper one; both count at a kink,
+    ``slack[0]`` is the slope that holds an item at its lower bound, ``slack[1]`` at its upper one; both at a kink,
     and -inf says that the item is free.
     """
     rising = falling = 0.0

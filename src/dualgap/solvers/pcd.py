@@ -2,10 +2,10 @@
 
 Problem, without bias or with a penalised one (K = AA' + constant), z = Aw + beside::
 
-    min_w  P(w) = 1/2 |w|^2 + beside^2 / (2 constant) + sum_i [ max(0, p_i - z_i)^2 + max(0, z_i - q_i)^2 ] / (2 ridge_i)
+    min_w  1/2 |w|^2 + beside^2 / (2 constant) + sum_i [max(0, p_i - z_i)^2 + max(0, z_i - q_i)^2] / (2 ridge_i)
 
-The squared hinge has (p, q) = (1, inf) for sign +1 and (-inf, -1) for -1; the squared epsilon-insensitive loss has
-p = y - eps, q = y + eps. In the dual ridge = 1/(2C), and the losses are those of `squared_hinge` and `squared_eps_svr`.
+The squared hinge has (p, q) = (1, inf) for sign +1 and (-inf, -1) for -1; the squared epsilon-insensitive loss has p =
+y - eps, q = y + eps. In the dual ridge = 1/(2C), and the losses are those of `squared_hinge` and `squared_eps_svr`.
 
 Steps (Chang, Hsieh, Lin 2008, section 3) for feature j, in a new random order each pass:
 
@@ -13,11 +13,11 @@ Steps (Chang, Hsieh, Lin 2008, section 3) for feature j, in a new random order e
     d   = -D'/D'',  taken at once where  D''/(H_j/2 + sigma) >= 1,  H_j = 1 + sum_i x_ij^2 / ridge_i
     else halved until  D(d) - D(0) <= -sigma d^2                                                  (their 12)
 
-``a_i = max(0, 1 - sign_i z_i) / ridge_i`` is a dual point (both sides for regression), scaled by the factor that makes the
-dual objective largest; it tends to the optimum as w does.
+``a_i = max(0, 1 - sign_i z_i) / ridge_i`` is a dual point (both sides for regression), scaled by the factor that makes
+the dual objective largest; it tends to the optimum as w does.
 
-Cost of a pass: the nonzeros of A, read by columns (a CSC copy is made once), once or twice. Converges linearly. Use it for
-squared losses where there are fewer features than samples, and as a second opinion that shares no step with `dcd`.
+Cost of a pass: the nonzeros of A, read by columns (a CSC copy is made once), once or twice. Converges linearly. Use it
+for squared losses where there are fewer features than samples, and as a second opinion that shares no step with `dcd`.
 """
 
 from __future__ import annotations
@@ -124,11 +124,11 @@ class _Run:
         self.renew()
 
     def renew(self) -> None:
-        """z from w alone."""
+        """Make z from w alone."""
         self.z = margins(self.rows, self.w) + self.beside
 
     def weights(self, a: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
-        """w of a dual point, and what the constant adds to every z."""
+        """The w of a dual point, and what the constant adds to every z."""
         coefficients = self.problem.on_points(a)
         return combination(self.rows, coefficients), self.constant * float(coefficients.sum())
 

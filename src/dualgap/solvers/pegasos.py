@@ -10,8 +10,8 @@ Steps (Shalev-Shwartz, Singer, Srebro, Cotter 2011, figures 1 and 2) for t = 1, 
     w <- min(1, 1/(sqrt(lambda) |w|)) w                                              (optional projection)
 
 It follows that ``t w = n/k sum_i count_i C_i sign_i x_i``: how often a sample has been a violator is a dual candidate,
-``a_i = n C_i count_i / (k t)``, clipped to the box. That is what is reported and certified: the gap is the candidate's, with
-w made of it.
+``a_i = n C_i count_i / (k t)``, clipped to the box. That is what is reported and certified: the gap is the
+candidate's, with w made of it.
 
 Cost of a step: k rows. It reaches gaps of a few per cent within some passes and then gains a digit for ten times the
 passes, so it ends by its limits (`max_iter`, time) and never claims what was not certified. Use it to compare with.
@@ -131,7 +131,7 @@ class _Run:
         self.state = np.array([1.0, beside * steps, float(steps), norm2 * steps * steps])
 
     def weights(self, a: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
-        """w of a dual point, and what the constant adds to every margin."""
+        """The w of a dual point, and what the constant adds to every margin."""
         coefficients = self.problem.on_points(a)
         return combination(self.rows, coefficients), self.constant * float(coefficients.sum())
 
@@ -188,9 +188,9 @@ class _Run:
 
 
 @nb.njit(cache=True, nogil=True, fastmath=_SUMS)
-def _steps(
+def _steps(  # type: ignore[no-untyped-def]
     indptr, indices, values, index, sign, unit, drawn, batch, constant, radius, u, counts, state
-):  # fmt: skip  # type: ignore[no-untyped-def]
+):  # fmt: skip
     """One step for every `batch` of the `drawn`; a violator's count goes up by one (before the factor)."""
     factor, beside, t, norm2 = state[0], state[1], state[2], state[3]
     violators = np.empty(batch, dtype=np.int64)
