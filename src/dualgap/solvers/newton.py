@@ -15,8 +15,8 @@ augmented Lagrangian (the proximal point method on a) rounds off around the pres
 
 Each inner problem is piecewise quadratic and convex, with the Hessian ``I + A_J' D A_J`` over the variables J that are
 strictly within their bounds (D = 1 / (ridge + kappa)), and Newton's method with an exact search along its direction
-ends after a handful of steps. J shrinks with kappa to the free support vectors, of which there are at most about as many as
-features: late steps cost little more than one product with A.
+ends after a handful of steps. J shrinks with kappa to the free support vectors, of which there are at most about as
+many as features: late steps cost little more than one product with A.
 
 The system is solved by Cholesky over the features or over J, whichever is smaller, or by conjugate gradients where both
 are large. Cost of an iteration: one product with A, one with the changed rows of A', and the system. Use it for linear
