@@ -358,7 +358,9 @@ class _Keeper:
     def _rival_is_quicker(self, event: Event, snapshot: Snapshot) -> bool:
         """Whether, at the present rate, the goal is further off than the rival is expected to need for all of it.
 
-        The rate is that of the second half of the time so far: coordinate descent slows down.
+        The rate is that of the second half of the time so far: coordinate descent slows down. It is also known to
+        stand still and then to fall at once, so that it is given as long as the rival would need: at worst the run takes
+        twice as long as the quicker of the two.
         """
         if self.rival is None or snapshot.gradient is None:
             return False
@@ -369,7 +371,8 @@ class _Keeper:
         goal = self.gap_tol if self.gap_tol is not None else self.tol
         fallen = np.log(then / now) / max(event.seconds - looks[0].seconds, 1e-9)
         left = np.log(now / goal) / fallen if fallen > 0.0 else np.inf
-        return bool(left > self.rival.expected_seconds(self.problem, snapshot.a))
+        expected = self.rival.expected_seconds(self.problem, snapshot.a)
+        return bool(left > expected and event.seconds > expected)
 
     def _off(self, event: Event) -> float:
         return event.relative_gap if self.gap_tol is not None else event.violation
