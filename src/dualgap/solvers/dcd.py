@@ -216,7 +216,13 @@ class _Run:
     def rebuild_active(self, rising: float, falling: float) -> None:
         """The active list from full margins: who violates, is free, or lies no further inside than others pull."""
         low, high = (falling if falling > 0.0 else np.inf), (rising if rising > 0.0 else np.inf)
-        active = np.flatnonzero(~((self.slack[0] > low) & (self.slack[1] > high)))
+        settled = (self.slack[0] > low) & (self.slack[1] > high)
+        if self.real[at.WORST] > self.tol:
+            # Until the active items are solved, those aside come back only where they violate.
+            aside = np.ones(self.items.count, dtype=bool)
+            aside[self.order[: self.whole[at.ACTIVE]]] = False
+            settled |= aside & (self.slack[0] > 0.0) & (self.slack[1] > 0.0)
+        active = np.flatnonzero(~settled)
         self.whole[at.ACTIVE] = active.size
         self.order[: active.size] = active
         self.real[at.ASIDE_LOW], self.real[at.ASIDE_HIGH] = low, high
