@@ -23,6 +23,11 @@ def main() -> None:
                 dualgap.solve(problem, "smo", tol=0.1, warn=False, **options)
             for precision in ("single", "double"):
                 dualgap.solve(problem, "block", tol=0.1, warn=False, precision=precision)
+            for variant in ("improved", "paper"):
+                dualgap.solve(problem, "mpd", tol=0.1, warn=False, variant=variant)
+            alone = dualgap.build("c_svc", gram, y, bias=False)
+            for solver in ("adatron", "sor"):
+                dualgap.solve(alone, solver, tol=0.1, warn=False)
         for name in ("laplacian", "chi2"):
             dualgap.make_gram(points, dualgap.Kernel(name, gamma=0.5))
 
