@@ -76,6 +76,7 @@ class WorkingSets:
         self.stopped = False
         self.told = np.inf
         self.held: NDArray[np.float64] | None = None
+        self.multipliers = np.zeros(self.basis.c.size)
         self.begin(start)
         check_objective(self.objective)
         self.natural = float(self.diagonal.mean()) / max(float(np.mean(np.sum(self.basis.U**2, axis=1))), 1e-300)
