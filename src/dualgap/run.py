@@ -15,7 +15,7 @@ from dualgap.certificate import certify, judge
 from dualgap.constraints import FEASIBLE, infeasibility
 from dualgap.kernels.threads import one_blas_thread
 from dualgap.result import Certificate, Event, History, Outcome, Result, Snapshot, Status
-from dualgap.solvers import SOLVERS, dcd, newton
+from dualgap.solvers import SOLVERS, dcd, mpd, newton
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -175,6 +175,8 @@ def choose(problem: DualQP, solver: str) -> tuple[str, ModuleType]:
     linear = _linear_choice(problem)
     if linear is not None:
         return linear, SOLVERS[linear]
+    if problem.groups is None and mpd.supports(problem) is None:
+        return "mpd", mpd
     refusals = []
     kernel = getattr(getattr(problem.gram, "source", None) or problem.gram, "kernel", None)
     row_by_row = problem.n <= FEW or (kernel is not None and kernel.name == "callable")

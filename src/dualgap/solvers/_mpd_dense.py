@@ -34,8 +34,8 @@ _SHIFT, _SHIFT_MORE = 1e-11, 100.0
 _SERVED = 1e-9
 # The penalty grows by this where a step on the multipliers did not halve the residual.
 _GROWTH, _HALVED, _LARGEST = 4.0, 0.5, 1e8
-# The variables are settled to this share of what the residual does to the slopes; a step on the multipliers that brought
-# little asks for a tenth of it, down to the least, before it is blamed on the penalty.
+# The variables are settled to this share of what the residual does to the slopes; a step on the multipliers that
+# brought little asks for a tenth of it, down to the least, before it is blamed on the penalty.
 _SHARE, _TIGHTEN, _SHARE_LEAST = 0.3, 0.1, 1e-3
 # How much a step that lowered the dual function is cut, at most and at least.
 _CUT_MOST, _CUT_LEAST = 0.1, 0.7
