@@ -120,6 +120,8 @@ def solve(
     ('CONVERGED', True)
     """
     _check(tol, gap_tol, time_limit)
+    if hasattr(problem.gram, "forget"):
+        problem.gram.forget()
     name, module = choose(problem, solver)
     goal = {"tol": tol} if gap_tol is None else {"tol": _LAST_TOL, "first_tol": _FIRST_TOL, "gap_tol": gap_tol}
     settings = _settings(module, name, options, **goal, max_iter=max_iter)
@@ -361,8 +363,8 @@ class _Keeper:
         """Whether, at the present rate, the goal is further off than the rival is expected to need for all of it.
 
         The rate is that of the second half of the time so far: coordinate descent slows down. It is also known to
-        stand still and then to fall at once, so that it is given as long as the rival would need: at worst the run takes
-        twice as long as the quicker of the two.
+        stand still and then to fall at once, so that it is given as long as the rival would need: at worst the run
+        takes twice as long as the quicker of the two.
         """
         if self.rival is None or snapshot.gradient is None:
             return False
