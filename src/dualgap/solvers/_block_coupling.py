@@ -32,6 +32,8 @@ _MET_SHARE = 0.1
 _ASKED = 50
 # Renewals after which a residual that has not fallen by a tenth will not fall.
 _FELL, _PATIENCE = 0.9, 30
+# What violation and residual must have fallen to for another report.
+_TOLD_SHARE = 0.1
 
 
 class Coupling(Multipliers):
@@ -69,7 +71,7 @@ class Coupling(Multipliers):
         width = (problem.hi - problem.lo) * np.abs(scale)
         penalty = max(self.natural, steep_penalty(U, width, gradient + U @ multipliers))
         super().__init__(U, self.basis.residual(u), multipliers, penalty)
-        self.renewals, self.least, self.waited = 0, np.inf, 0
+        self.renewals, self.least, self.waited, self.told = 0, np.inf, 0, np.inf
 
     def diagonal(self) -> NDArray[np.float64] | float:
         """What the penalty adds to the diagonal."""
@@ -102,7 +104,24 @@ class Coupling(Multipliers):
 
     def met(self, tol: float) -> bool:
         """Whether restoring the constraints would hardly change the slopes."""
-        return self.empty or self.natural * float(np.abs(self.U @ self.residual).max()) <= _MET_SHARE * tol
+        return self.empty or self.felt() <= _MET_SHARE * tol
+
+    def felt(self) -> float:
+        """How much slopes change, roughly, when the residual is removed."""
+        return self.natural * float(np.abs(self.U @ self.residual).max())
+
+    def worth_telling(self, violation: float) -> bool:
+        """Whether violation and residual are a tenth of what they were when this was last so.
+
+        In between the gap says little: it is that of a point off the constraints, and dear to compute.
+        """
+        if self.empty:
+            return True
+        now = max(violation, self.felt())
+        if now > _TOLD_SHARE * self.told:
+            return False
+        self.told = now
+        return True
 
     def due(self, violation: float, tol: float) -> bool:
         """Whether the residual, and no longer the violation, is what keeps the solution away."""

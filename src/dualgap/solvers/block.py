@@ -55,6 +55,8 @@ _ACTIVE_SHARE, _BLOCK_SHARE = 0.1, 0.2
 _HELD, _SHARE_LEAST = 1.2, 1e-3
 # Active sets after which a violation that has not fallen by a tenth is looked at in exact arithmetic.
 _FELL, _PATIENCE = 0.9, 10
+# The same with coupled constraints, where an active set is left after few steps and rounding is that of float64.
+_PATIENCE_COUPLED = 100
 # Towards the end the active set is solved no further than the goal asks for, with some room for what the rest does.
 _GOAL_SHARE, _TOL_SHARE = 0.7, 0.9
 # The first active set is random: an eighth of the variables, at least 2048 or a quarter of them, each side at least a
@@ -189,7 +191,7 @@ class _Run:
             least = min(least, violation)
             self.objective = self.own_objective()
             check_objective(self.objective)
-            if self.tell(violation, complete=True):
+            if self.tell(violation, complete=self.coupling.worth_telling(violation)):
                 return self.outcome(Status.STOPPED)
             if self.coupling.exhausted:
                 return self.outcome(Status.STALLED)
@@ -201,7 +203,7 @@ class _Run:
                 return self.outcome(Status.CONVERGED)
             if 0 <= self.options.max_iter <= self.iterations:
                 return self.outcome(Status.MAX_ITER)
-            if waited == _PATIENCE:
+            if waited == (_PATIENCE if self.coupling.empty else _PATIENCE_COUPLED):
                 return self.outcome(Status.STALLED)  # rounding may be in the way: `run` will look
             # Where the variables outside did not object to the last solution, the next may go further at once.
             held = violation <= _HELD * asked
