@@ -27,10 +27,8 @@ if TYPE_CHECKING:
 
 # A residual counts as met when restoring it would change slopes by less than this share of the goal.
 _MET_SHARE = 0.1
-# Renewals after which it is asked whether the constraints can be met at all: most runs need ten, and the question is a
-# linear program that may take seconds.
-_ASKED = 50
-# Renewals after which a residual that has not fallen by a tenth will not fall.
+# Renewals after which a residual that has not fallen by a tenth will not fall. Only then is it asked whether the
+# constraints can be met at all: most runs need ten, and the question is a linear program that may take seconds.
 _FELL, _PATIENCE = 0.9, 30
 # What violation and residual must have fallen to for another report.
 _TOLD_SHARE = 0.1
@@ -71,7 +69,7 @@ class Coupling(Multipliers):
         width = (problem.hi - problem.lo) * np.abs(scale)
         penalty = max(self.natural, steep_penalty(U, width, gradient + U @ multipliers))
         super().__init__(U, self.basis.residual(u), multipliers, penalty)
-        self.renewals, self.least, self.waited, self.told = 0, np.inf, 0, np.inf
+        self.least, self.waited, self.told = np.inf, 0, np.inf
 
     def diagonal(self) -> NDArray[np.float64] | float:
         """What the penalty adds to the diagonal."""
@@ -131,19 +129,24 @@ class Coupling(Multipliers):
         self, u: NDArray[np.float64], objective: float, violation: float, free: NDArray[np.intp], factor: Factor | None
     ) -> tuple[bool, bool]:
         """Renew the multipliers as `ascend` does; the residual is summed afresh."""
-        self.renewals += 1
-        if self.renewals == _ASKED:
-            feasible_start(self.problem)  # raises where no point obeys the constraints
         self.residual = self.basis.residual(u)
         size = float(np.abs(self.residual).max())
         self.waited = 0 if size < _FELL * self.least else self.waited + 1
         self.least = min(self.least, size)
         return self.ascend(objective, violation, free, factor)
 
-    @property
     def exhausted(self) -> bool:
-        """Whether the multipliers have been renewed for long without a smaller residual."""
-        return not self.empty and self.waited >= _PATIENCE
+        """Whether the multipliers have been renewed for long without a smaller residual.
+
+        Raises
+        ------
+        InfeasibleProblemError
+            Where that is because no point obeys the constraints.
+        """
+        if self.empty or self.waited < _PATIENCE:
+            return False
+        feasible_start(self.problem)
+        return True
 
     def feasible(
         self,

@@ -193,7 +193,7 @@ class _Run:
             check_objective(self.objective)
             if self.tell(violation, complete=self.coupling.worth_telling(violation)):
                 return self.outcome(Status.STOPPED)
-            if self.coupling.exhausted:
+            if self.coupling.exhausted():
                 return self.outcome(Status.STALLED)
             if self.coupling.due(violation, self.options.tol):
                 self.renew(violation)
