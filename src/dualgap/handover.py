@@ -1,8 +1,8 @@
 """When one solver should leave the rest to another.
 
 The first is quick to a fair solution and may take for ever to a good one (coordinate descent); the second costs about
-the same whatever is asked of it (Newton's method). Progress is measured against work that is counted, not timed, so that a
-run can be repeated.
+the same whatever is asked of it (Newton's method). Progress is measured against work that is counted, not timed, so
+that a run can be repeated.
 """
 
 from __future__ import annotations
