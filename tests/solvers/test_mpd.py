@@ -15,7 +15,7 @@ from dualgap.constraints import InfeasibleProblemError, infeasibility
 from dualgap.solvers import mpd
 from dualgap.solvers._mpd_coarse import random_part
 from dualgap.solvers._mpd_dense import Dense
-from dualgap.solvers._mpd_feasible import orthonormal, restored
+from dualgap.feasibility import orthonormal, restored
 from dualgap.solvers._mpd_paper import Paper
 from dualgap.solvers._mpd_working_sets import WorkingSets
 
@@ -177,8 +177,8 @@ def test_clamped_hessian_is_the_second_derivative_of_the_dual_function():
     basis, H = orthonormal(p), dense_hessian(p)
     run = Dense(H, basis.U, np.zeros(p.n), p.lo, p.hi, p.f0.copy(), -basis.c, np.zeros(3), 5.0)
     assert run.minimise(1e-12, 10_000)
-    free, _ = run.factor()
-    before, residual, step = free.copy(), run.residual.copy(), run.newton_step()
+    free, factor = run.factor()
+    before, residual, step = free.copy(), run.residual.copy(), run.newton_step(basis.U[free], factor)
     A = (H + 5.0 * basis.U @ basis.U.T)[np.ix_(free, free)]
     S = basis.U[free].T @ np.linalg.solve(A, basis.U[free])
     assert np.allclose(S @ step, residual, rtol=1e-6)

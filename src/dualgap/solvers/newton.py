@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dualgap.constraints import InfeasibleProblemError, feasible_start
+from dualgap.feasibility import Basis, orthonormal, restored
 from dualgap.kernels.factor import Factor
 from dualgap.kernels.threads import share_parts, thread_count
 from dualgap.multipliers import best_multipliers
@@ -142,6 +143,7 @@ class _Run:
         self.sampled = self.solved = False
         self.share, self.own_gap, self.least_own_gap = _INNER_SHARE, np.inf, np.inf
         self.smooth = bool(np.all(problem.ridge > 0.0))
+        self.basis: Basis | None = None
 
     # -- products ------------------------------------------------------------------------------------------------
 
@@ -305,7 +307,7 @@ class _Run:
         p = self.problem
         if self.sampled:
             return Outcome(self.t, self.iteration, Status.CONVERGED)
-        a = _restored(p, self.t) if p.k else self.t.copy()
+        a = self._on_constraints() if p.k else self.t.copy()
         v = self._weights(a) if p.k else self.v
         gradient = self._products(v) + p.f0 + p.ridge * a
         slopes = gradient - p.ridge * a + p.F @ self.eta
@@ -316,6 +318,13 @@ class _Run:
         if self.callback(Snapshot(self.iteration, a, gradient, None, violation, 0)):
             return Outcome(a, self.iteration, Status.STOPPED)
         return Outcome(a, self.iteration, Status.CONVERGED) if violation <= self.options.tol else None
+
+    def _on_constraints(self) -> NDArray[np.float64]:
+        """The answers with ``F'a = e`` restored."""
+        p = self.problem
+        if self.basis is None:
+            self.basis = orthonormal(p)
+        return restored(self.t.copy(), p.lo, p.hi, self.basis, self.s)
 
     def _step(self, g: NDArray[np.float64], g_eta: NDArray[np.float64]) -> bool:
         """One Newton step; False where none is left in this arithmetic."""
@@ -377,21 +386,3 @@ def _violation(problem: DualQP, a: NDArray[np.float64], full: NDArray[np.float64
     down = full[a > problem.lo].max(initial=0.0)
     up = (-full[a < problem.hi]).max(initial=0.0)
     return max(float(down), float(up))
-
-
-def _restored(problem: DualQP, a: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The point with ``F'a = e`` restored by its free variables, as far as they have room."""
-    for _ in range(3):
-        missing = problem.e - problem.F.T @ a
-        between = np.flatnonzero((a > problem.lo) & (a < problem.hi))
-        if between.size == 0:
-            break
-        inside = a[between]
-        room = np.minimum(inside - problem.lo[between], problem.hi[between] - inside)
-        room = np.minimum(room, 1e6 * np.median(room))
-        F = problem.F[between]
-        weighted = (room * room)[:, None] * F
-        change = weighted @ np.linalg.lstsq(F.T @ weighted, missing, rcond=None)[0]
-        a = a.copy()
-        a[between] = np.clip(inside + change, problem.lo[between], problem.hi[between])
-    return a
