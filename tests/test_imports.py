@@ -21,7 +21,7 @@ LAYERS = (
     ("operators", "line_search"),
     ("formulations", "certificate", "approximation", "box_descent", "primal", "composite_certificate"),
     ("solvers",),
-    ("run", "minimization", "smoothing"),
+    ("handover", "run", "minimization", "smoothing"),
     ("estimators", "path"),
     ("formats", "datasets", "report", "bench", "distributed"),
     ("cli", "__main__"),
