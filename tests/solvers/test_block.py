@@ -12,6 +12,7 @@ from sklearn.datasets import load_breast_cancer
 
 import dualgap
 from dualgap import Kernel, Status, build, make_gram, multipliers, solve
+from dualgap.bench.semiparametric import experiment
 from dualgap.certificate import exact_gradient, judge
 from dualgap.constraints import InfeasibleProblemError, feasible_start, infeasibility
 from dualgap.datasets import find, load
@@ -23,7 +24,7 @@ from dualgap.solvers._block_vector import STRIDE, move, partner
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from oracles import clarabel_solution, dense_hessian
-from problems import FORMULATIONS, ROWS, data, problem
+from problems import FORMULATIONS, ROWS, data, gram, problem
 
 HUGE = 1e30
 
@@ -248,6 +249,25 @@ def test_coupled_constraints_at_nested_levels(row):
     p = problem(row, n=600 // FORMULATIONS[row].copies, functions=2)
     result = solve(p, "block", gap_tol=1e-8, block_size=64)
     check_optimum(result, 0.5 * result.a @ dense_hessian(p) @ result.a + p.f0 @ result.a)
+
+
+@pytest.mark.parametrize("C", [0.1, 1.0, 10.0])
+def test_the_semi_parametric_experiment(C):
+    """Narrow boxes and many free variables, which first-order steps on the multipliers do not manage."""
+    p = experiment(120, C)
+    _, _, optimum, status = clarabel_solution(p)
+    assert status == "Solved"
+    check_optimum(solve(p, "block", gap_tol=1e-8), optimum)
+
+
+def test_repeated_constraints():
+    """The bias twice over, and a function that is the sum of two others."""
+    X, y, _ = data(50)
+    phi = np.column_stack([np.ones(50), X[:, 0], X[:, 1], X[:, 0] + X[:, 1]])
+    plain = build("c_svc", gram("full", X), y, parametric=X[:, :2])
+    _, _, optimum, status = clarabel_solution(plain)
+    assert status == "Solved"
+    check_optimum(solve(build("c_svc", gram("full", X), y, parametric=phi), "block", gap_tol=1e-8), optimum)
 
 
 def check_optimum(result, optimum):

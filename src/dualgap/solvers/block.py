@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dualgap.certificate import exact_gradient
-from dualgap.constraints import Groups, grouped_start
+from dualgap.constraints import grouped_start
 from dualgap.kernels.entries import Entries
 from dualgap.kernels.memory import aligned
 from dualgap.kernels.row_cache import add_rows
@@ -38,8 +38,8 @@ from dualgap.result import Outcome, Snapshot, Status
 from dualgap.solvers import _block_pairs as pairs
 from dualgap.solvers._augmented import MOST_FREE, cholesky, newton_change
 from dualgap.solvers._block_coupling import Coupling
+from dualgap.solvers._block_layout import Block, Local, arrange, no_groups, orient
 from dualgap.solvers._block_select import gap_terms, select, thresholds
-from dualgap.solvers._block_vector import STRIDE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -140,10 +140,10 @@ class _Run:
         start: NDArray[np.float64] | None,
     ) -> None:
         self.problem, self.options, self.callback = problem, options, callback
-        groups = problem.groups or _no_groups(problem)
+        groups = problem.groups or no_groups(problem)
         self.group, self.n_groups = groups.group, groups.rhs.size
         # The problem in u = scale * a.
-        self.scale = _orient(groups.scale, problem.sign, groups.group)
+        self.scale = orient(groups.scale, problem.sign, groups.group)
         self.sign = problem.sign / self.scale
         ends = problem.lo * self.scale, problem.hi * self.scale
         self.lo, self.hi = np.minimum(*ends), np.maximum(*ends)
@@ -167,7 +167,7 @@ class _Run:
         size = min(options.block_size, self.entries.largest_block())
         self.size = min(size // 2 if self.entries.rows_kept else size, problem.n)
         self.buffer = np.empty(0, dtype=self.dtype)
-        self.only: _Block | None = None
+        self.only: Block | None = None
         self.points = problem.points
         self.place = np.zeros(problem.gram.n, dtype=np.intp)
         self.place[self.points] = np.arange(self.points.size)
@@ -296,7 +296,7 @@ class _Run:
     def solve_active(self, active: NDArray[np.intp], tol: float) -> None:
         """Lower the violation within the active set to `tol`, block after block."""
         self.all_active = active.size == self.problem.n
-        local = _Local(self.gradient[active], self.u[active], self.lo[active], self.hi[active], self.group[active])
+        local = Local(self.gradient[active], self.u[active], self.lo[active], self.hi[active], self.group[active])
         points, sign, ridge = self.problem.index[active], self.sign[active], self.ridge[active]
         whole = self.one_block(active, local) if active.size <= self.size else None
         mask = np.zeros(active.size, dtype=np.uint8)
@@ -336,7 +336,7 @@ class _Run:
                 break  # it is the turn of the free variables together
         self.gradient[active] = local.gradient
 
-    def one_block(self, active: NDArray[np.intp], local: _Local) -> _Block:
+    def one_block(self, active: NDArray[np.intp], local: Local) -> Block:
         """The whole active set as a block; that of all variables is kept from one time to the next."""
         if active.size == self.problem.n and self.only is not None:
             return self.only
@@ -344,14 +344,14 @@ class _Run:
         self.only = block if active.size == self.problem.n else None
         return block
 
-    def make_block(self, active: NDArray[np.intp], chosen: NDArray[np.intp], local: _Local) -> _Block:
+    def make_block(self, active: NDArray[np.intp], chosen: NDArray[np.intp], local: Local) -> Block:
         """Arrange variables of the active set and compute H over them (into the same memory as the last)."""
-        places, filling, segments = _arrange(chosen, local.group, self.n_groups)
+        places, filling, segments = arrange(chosen, local.group, self.n_groups)
         self.only = None
-        return _Block(places, filling, segments, self.matrix(active[places]))
+        return Block(places, filling, segments, self.matrix(active[places]))
 
     def improve(
-        self, block: _Block, local: _Local, middle: NDArray[np.float64], goal: float
+        self, block: Block, local: Local, middle: NDArray[np.float64], goal: float
     ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """Take pair steps on one block; returns the places in it that moved and how far."""
         places = block.places
@@ -456,69 +456,3 @@ class _Run:
         """The solution in the problem's own variables, on its constraints."""
         u = self.coupling.feasible(self.u, self.lo, self.hi, self.gradient)
         return Outcome(np.clip(u / self.scale, self.problem.lo, self.problem.hi), self.iterations, status)
-
-
-@dataclass(frozen=True)
-class _Local:
-    """The active variables side by side."""
-
-    gradient: NDArray[np.float64]
-    u: NDArray[np.float64]
-    lo: NDArray[np.float64]
-    hi: NDArray[np.float64]
-    group: NDArray[np.int64]
-
-    @property
-    def arrays(self) -> tuple[Any, ...]:
-        """As the compiled functions take them."""
-        return self.gradient, self.u, self.lo, self.hi, self.group
-
-
-@dataclass(frozen=True)
-class _Block:
-    """A working set in the order of `_block_pairs`: groups on whole strides of vectors."""
-
-    places: NDArray[np.intp]
-    filling: NDArray[np.bool_]
-    segments: NDArray[np.int64]
-    matrix: NDArray[Any]
-
-    @property
-    def at(self) -> NDArray[np.intp]:
-        """Where each variable of the active set lies, in a block that holds them all."""
-        held = np.flatnonzero(~self.filling)
-        return held[np.argsort(self.places[held])]
-
-
-def _arrange(
-    chosen: NDArray[np.intp], group: NDArray[np.int64], n_groups: int
-) -> tuple[NDArray[np.intp], NDArray[np.bool_], NDArray[np.int64]]:
-    """Sort the chosen by group, then by number (memory likes it); fill each group up to whole strides with its last."""
-    parts, segments = [], [0]
-    for g in range(-1, n_groups):
-        members = np.sort(chosen[group[chosen] == g])
-        parts.append(members)
-        segments.append(segments[-1] + -(-members.size // STRIDE) * STRIDE)
-    places, filling = np.zeros(segments[-1], dtype=np.intp), np.ones(segments[-1], dtype=bool)
-    for members, begin, end in zip(parts, segments[:-1], segments[1:], strict=True):
-        if members.size:
-            places[begin:end] = members[-1]
-            places[begin : begin + members.size] = members
-            filling[begin : begin + members.size] = False
-    return places, filling, np.array(segments)
-
-
-def _no_groups(problem: DualQP) -> Groups:
-    """Every variable on its own: constraints that are coupled are left to `_block_coupling`."""
-    n, k = problem.n, problem.k
-    return Groups(np.full(n, -1, dtype=np.int64), np.zeros(n), np.zeros(0), np.zeros((0, k)))
-
-
-def _orient(scale: NDArray[np.float64], sign: NDArray[np.float64], group: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Scales ``u = scale a`` that make each group a plain sum, a group's sign chosen such that most have u = sign a."""
-    oriented = np.where(group < 0, sign, scale)
-    for g in np.unique(group[group >= 0]):
-        members = group == g
-        if np.sum(np.sign(scale[members]) * sign[members]) < 0.0:
-            oriented[members] *= -1.0
-    return oriented
