@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 import dualgap
 from dualgap import DualQP, Kernel, Status, build, certify, make_gram, recover, solve
 from dualgap.constraints import InfeasibleProblemError, infeasibility
+from dualgap.feasibility import orthonormal, restored
 from dualgap.solvers import mpd
 from dualgap.solvers._mpd_coarse import random_part
 from dualgap.solvers._mpd_dense import Dense
-from dualgap.feasibility import orthonormal, restored
 from dualgap.solvers._mpd_paper import Paper
 from dualgap.solvers._mpd_working_sets import WorkingSets
 

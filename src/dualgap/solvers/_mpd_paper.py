@@ -20,10 +20,10 @@ import numba as nb
 import numpy as np
 
 from dualgap.certificate import exact_gradient, judge
+from dualgap.feasibility import orthonormal, restored
 from dualgap.kernels.gram import FullGram, Store, entry_cost, row_store
 from dualgap.problem import check_objective
 from dualgap.result import Outcome, Snapshot, Status
-from dualgap.feasibility import orthonormal, restored
 from dualgap.solvers._mpd_steps import snapped
 
 if TYPE_CHECKING:

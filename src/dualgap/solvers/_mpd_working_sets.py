@@ -15,6 +15,7 @@ import numpy as np
 
 from dualgap.certificate import exact_gradient
 from dualgap.constraints import feasible_start
+from dualgap.feasibility import orthonormal, restored
 from dualgap.kernels.entries import Entries
 from dualgap.multipliers import best_multipliers
 from dualgap.problem import check_objective
@@ -22,7 +23,6 @@ from dualgap.result import Outcome, Snapshot, Status
 from dualgap.solvers._augmented import natural_penalty, steep_penalty
 from dualgap.solvers._mpd_coarse import coarse_start
 from dualgap.solvers._mpd_dense import Dense
-from dualgap.feasibility import orthonormal, restored
 from dualgap.solvers._mpd_steps import worst_slope
 
 if TYPE_CHECKING:
