@@ -1,8 +1,11 @@
 """The primal-dual method on variables whose matrix is held: one-point steps, Newton on free variables, Newton on eta.
 
-It minimises the augmented Lagrangian of `_augmented`, ``phi(a; lambda) = 1/2 a'Ha + f'a + lambda'r + rho/2 |r|^2``,
-over the box by one-point steps and, now and then, by a Newton step on the free variables, and maximises the minimum
-over the multipliers lambda of the orthonormal constraints.
+With the orthonormal constraints' residual r, multipliers lambda and a penalty rho it minimises the augmented Lagrangian
+of `_augmented`::
+
+    phi(a; lambda) = 1/2 a'Ha + f'a + lambda'r + rho/2 |r|^2        over the box
+
+by one-point steps and, now and then, by a Newton step on the free variables, and maximises the minimum over lambda.
 """
 
 from __future__ import annotations
