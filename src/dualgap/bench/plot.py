@@ -7,7 +7,8 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dualgap.bench.libraries import OURS, PEERS
+from dualgap.bench.libraries import PEERS
+from dualgap.bench.packages import OURS
 
 if TYPE_CHECKING:
     from dualgap.bench.results import ProblemResult, Report, Runs

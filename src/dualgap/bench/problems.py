@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+
+from dualgap.bench.packages import chosen
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -105,31 +107,20 @@ def read_problem(problem: Problem) -> Samples:
     return X, y
 
 
-def subset(X: NDArray[Any], y: NDArray[Any] | None, size: int) -> tuple[NDArray[Any], NDArray[Any] | None]:
-    """At most `size` samples with the classes (or targets) in the proportions of the whole."""
-    if X.shape[0] <= size:
-        return X, y
-    order = np.arange(X.shape[0]) if y is None else np.argsort(y, kind="stable")
-    chosen = np.sort(order[np.linspace(0, X.shape[0] - 1, size).astype(np.intp)])
-    return np.ascontiguousarray(X[chosen]), None if y is None else y[chosen]
-
-
-def check_files(problems: list[Problem]) -> None:
-    """Find out, before hours of work are done, whether all data is there."""
+def check_files(files: Iterable[str]) -> None:
+    """Find out, before hours of work are done, whether all data is there; the empty name needs no file."""
     from dualgap.datasets import find
 
-    for name in dict.fromkeys(problem.file for problem in problems if problem.file):
-        find(name)
+    for name in dict.fromkeys(files):
+        if name:
+            find(name)
 
 
 def select(names: list[str]) -> list[Problem]:
     """The problems of these names, in the order of the table; the usual ones for an empty list."""
-    for name in names:
-        if name not in PROBLEMS:
-            raise ValueError(f"there is no problem {name!r}; choose among {', '.join(PROBLEMS)}.")
     if not names:
         return [problem for problem in PROBLEMS.values() if problem.usual]
-    return [problem for problem in PROBLEMS.values() if problem.name in names]
+    return [PROBLEMS[name] for name in chosen(names, PROBLEMS, "problem")]
 
 
 def _file(name: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -120,7 +120,7 @@ def kernel(
     settings.check()
     settings = replace(settings, gap=None) if quick else settings
     _check_outputs(json, resume, plot)
-    check_files(problems)
+    check_files(one.file for one in problems)
     report = _run(problems, settings, json, resume)
     _tell(report)
     if plot is not None:
