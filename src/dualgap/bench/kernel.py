@@ -103,11 +103,12 @@ def _assignment(machine: Machine, folder: Path, settings: Settings, library: str
 
 def _rivals(settings: Settings, machine: Machine, precision: str) -> list[Runs]:
     """The peers for samples of this precision, those that cannot take part with the reason."""
-    return [
-        Runs(name, precision, {"tol": DEFAULT_TOL}, reason=LIBRARIES[name].absence(machine.row))
-        for name in settings.peers
-        if precision in LIBRARIES[name].precisions
-    ]
+    rivals = []
+    for name in settings.peers:
+        if precision in LIBRARIES[name].precisions:
+            reason = LIBRARIES[name].absence(machine.row)
+            rivals.append(Runs(name, precision, {} if reason else {"tol": DEFAULT_TOL}, reason=reason))
+    return rivals
 
 
 def _memory(contest: Contest, result: ProblemResult) -> dict[str, int]:
