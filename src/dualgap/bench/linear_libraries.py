@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 _WARM_ROWS = 2000
 # Iterations of those who are to reach a gap, however long it takes: the limit of time ends them.
 _UNLIMITED = 10_000_000
+# The one peer with threads.
+ALL_THREADS = "snapml-threads"
 _NO_INTERCEPT = "has no penalised intercept"
 
 
@@ -109,9 +111,7 @@ class LinearAssignment:
         return library.prepare(X, y, self.machine, self.threads), took
 
 
-def _prepare_liblinear_in_sklearn(
-    X: Any, y: NDArray[np.float64], machine: LinearMachine, threads: int
-) -> Callable[[Goal], Fit]:
+def _prepare_linear_svc(X: Any, y: NDArray[np.float64], machine: LinearMachine, threads: int) -> Callable[[Goal], Fit]:
     """``dual`` is left at "auto": the primal method for squared hinge with fewer features than samples."""
     from sklearn.svm import LinearSVC
 
@@ -160,6 +160,12 @@ def _prepare_snapml(X: Any, y: NDArray[np.float64], machine: LinearMachine, thre
         return Fit(lambda: model.fit(X, y), _read_coef)
 
     return ready
+
+
+def _prepare_snapml_alone(
+    X: Any, y: NDArray[np.float64], machine: LinearMachine, threads: int
+) -> Callable[[Goal], Fit]:
+    return _prepare_snapml(X, y, machine, 1)
 
 
 def _settings(goal: Goal) -> dict[str, Any]:
@@ -211,39 +217,23 @@ def _read_liblinear(model: Any, d: int, intercept: bool) -> Weights:
     return Weights(weights[:d].copy(), float(weights[d]) if intercept else 0.0)
 
 
+# Default tolerance and limit of iterations of those who have both.
+_SKLEARN, _SGD, _SKGLM, _SNAPML = (
+    {"tol": tol, "max_iter": max_iter} for tol, max_iter in ((1e-4, 1000), (1e-3, 1000), (1e-4, 50), (1e-3, 1000))
+)
+_HINGE = ("hinge",)
+
 LIBRARIES: dict[str, LinearLibrary] = {
     library.name: library
     for library in (
         LinearLibrary(OURS, "dualgap", "dualgap", LOSSES, True, {}, prepare_ours),
-        LinearLibrary(
-            "scikit-learn",
-            "scikit-learn",
-            "sklearn",
-            LOSSES,
-            True,
-            {"tol": 1e-4, "max_iter": 1000},
-            _prepare_liblinear_in_sklearn,
-        ),
+        LinearLibrary("scikit-learn", "scikit-learn", "sklearn", LOSSES, True, _SKLEARN, _prepare_linear_svc),
         LinearLibrary("liblinear", "liblinear-official", "liblinear", LOSSES, True, {"tol": 0.1}, _prepare_liblinear),
-        LinearLibrary(
-            "sgd",
-            "scikit-learn",
-            "sklearn",
-            ("hinge",),
-            False,
-            {"tol": 1e-3, "max_iter": 1000},
-            _prepare_sgd,
-        ),
-        LinearLibrary("skglm", "skglm", "skglm", ("hinge",), False, {"tol": 1e-4, "max_iter": 50}, _prepare_skglm),
-        LinearLibrary(
-            "snapml",
-            "snapml",
-            "snapml",
-            LOSSES,
-            True,
-            {"tol": 1e-3, "max_iter": 1000},
-            _prepare_snapml,
-        ),
+        LinearLibrary("sgd", "scikit-learn", "sklearn", _HINGE, False, _SGD, _prepare_sgd),
+        LinearLibrary("skglm", "skglm", "skglm", _HINGE, False, _SKGLM, _prepare_skglm),
+        # As it comes, with one thread, and with all: more are faster, but end at larger gaps.
+        LinearLibrary("snapml", "snapml", "snapml", LOSSES, True, _SNAPML, _prepare_snapml_alone),
+        LinearLibrary(ALL_THREADS, "snapml", "snapml", LOSSES, True, _SNAPML, _prepare_snapml),
     )
 }
 PEERS = tuple(name for name in LIBRARIES if name != OURS)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from dualgap.bench.linear_libraries import LIBRARIES, PEERS
+from dualgap.bench.linear_libraries import ALL_THREADS, LIBRARIES
 from dualgap.bench.packages import OURS
 from dualgap.bench.tables import NOTHING, Footnotes, in_seconds, table_of
 from dualgap.report.wording import at_most
@@ -81,7 +81,7 @@ def spread_table(results: Iterable[LinearResult], notes: Footnotes) -> Table | N
 
 def thread_line(report: Report) -> str:
     """Who uses how many threads."""
-    threads = report.settings["threads"]
-    snapml = f", snapml {threads}" if report.versions.get(LIBRARIES["snapml"].distribution) else ""
-    single = [name for name in PEERS if name != "snapml" and report.versions.get(LIBRARIES[name].distribution)]
-    return f"dualgap {threads} (its dcd 1){snapml}, {', '.join(single)} 1 (they have no more)"
+    threads, peers = report.settings["threads"], report.settings["peers"]
+    single = [name for name in peers if name != ALL_THREADS and report.versions.get(LIBRARIES[name].distribution)]
+    several = f", {ALL_THREADS} {threads}" if ALL_THREADS in peers else ""
+    return f"dualgap {threads} (its dcd 1){several}" + (f", {', '.join(single)} 1" if single else "")

@@ -22,9 +22,12 @@ _LOOK = {
     "sgd": ("#E69F00", "v"),
     "skglm": ("#009E73", "D"),
     "snapml": ("#56B4E9", "P"),
+    "snapml-threads": ("#F0E442", "X"),
 }
-# What the gaps of a comparison are.
-_GAP = {"kernel": "relative duality gap", "linear": "relative gap: dualgap's duality gap, peers to the best dual value"}
+# What the gaps of a comparison are: of linear machines dualgap's own and those of peers to the best dual value.
+_GAP = {"kernel": "relative duality gap", "linear": "relative gap"}
+# Gaps below have nothing to tell but that a problem was solved exactly; they are drawn here.
+_EXACT = 1e-13
 _STYLE: dict[str, Any] = {"float64": "-", "float32": (0, (4, 1.5))}
 _INK, _GRID = "#333333", "#e3e3e3"
 # Panels side by side, and the size of one in inches: four fit the width of a screen.
@@ -84,7 +87,7 @@ def _least_gap(results: list[Compared], goal: float | None) -> float:
     """The smallest gap that is drawn."""
     measured = [runs.gap for r in results for c in [*r.default, *r.tight] for runs in (c.peer, c.ours) if runs.gap]
     believed = [gap for r in results for points in r.history.values() for _, gap in points if gap > 0.0]
-    return min([*measured, *believed, goal or 1.0])
+    return max(min([*measured, *believed, goal or 1.0]), _EXACT)
 
 
 def _draw(panel: Any, result: Compared, goal: float | None) -> None:
@@ -132,7 +135,7 @@ def _readable_seconds(panel: Any) -> None:
 
 def _line(panel: Any, points: list[tuple[float, float]], precision: str) -> None:
     """Our way: believed gaps, ended by the certified one."""
-    shown = [(seconds, gap) for seconds, gap in points if seconds > 0.0 and gap > 0.0]
+    shown = [(seconds, max(gap, _EXACT)) for seconds, gap in points if seconds > 0.0 and gap > 0.0]
     if not shown:
         return
     seconds, gaps = zip(*shown, strict=True)
@@ -149,7 +152,7 @@ def _peer(panel: Any, result: Compared, name: str, precision: str) -> None:
     ]
     if not runs:
         return
-    points = sorted({(one.seconds, one.gap) for one in runs if one.seconds and one.gap})
+    points = sorted({(one.seconds, max(one.gap, _EXACT)) for one in runs if one.seconds and one.gap})
     seconds, gaps = zip(*points, strict=True)
     panel.plot(seconds, gaps, color=_LOOK[name][0], linewidth=0.8, alpha=0.6, zorder=2)
     panel.plot(seconds, gaps, linestyle="none", markersize=6, zorder=5, **_marker(name, precision))

@@ -142,7 +142,7 @@ def _serve(connection: Connection, task: Task) -> None:
         connection.send(("error", _sentence(error)))
         return
     connection.send(("ready", took))
-    with suppress(EOFError):  # the parent is gone
+    with suppress(EOFError, BrokenPipeError):  # the parent is gone
         while (goal := connection.recv()) is not None:
             try:
                 connection.send(("answer", _fit(ready(goal))))

@@ -155,7 +155,7 @@ def linear(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="scikit-learn, liblinear, sgd, skglm or snapml; may be repeated.",
+            help="scikit-learn, liblinear, sgd, skglm, snapml or snapml-threads; may be repeated.",
             show_default="all",
             rich_help_panel=_WHAT,
         ),
