@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,10 +22,19 @@ from dualgap.cli.bench_output import (
 from dualgap.cli.output import fact, standard
 
 if TYPE_CHECKING:
+    from dualgap.bench.contest import ContestSettings
     from dualgap.bench.results import Report
 
 _REPEAT, _GAP, _LIMIT = 3, 1e-6, 300.0
 _WHAT, _HOW, _OUTPUT = "What is compared", "How it is run", "Output"
+
+
+def _names(text: str, *flags: str) -> Any:
+    """An option that takes names, as often as it is given."""
+    return typer.Option(
+        *flags, metavar="NAME", help=f"{text}; may be repeated.", show_default="all", rich_help_panel=_WHAT
+    )
+
 
 # Options that all comparisons have.
 _Gap = Annotated[float, typer.Option("--gap", help="Relative gap of the second table.", rich_help_panel=_WHAT)]
@@ -62,26 +72,8 @@ def _bench() -> None:
 
 @bench.command()
 def kernel(
-    problem: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--problem",
-            "-p",
-            metavar="NAME",
-            help="A problem that --list shows; may be repeated.",
-            show_default="all",
-            rich_help_panel=_WHAT,
-        ),
-    ] = None,
-    peer: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="scikit-learn, intelex or libsvm; may be repeated.",
-            show_default="all",
-            rich_help_panel=_WHAT,
-        ),
-    ] = None,
+    problem: Annotated[list[str] | None, _names("A problem that --list shows", "--problem", "-p")] = None,
+    peer: Annotated[list[str] | None, _names("scikit-learn, intelex or libsvm")] = None,
     gap: _Gap = _GAP,
     show: _Show = False,
     quick: Annotated[
@@ -109,9 +101,8 @@ def kernel(
     """
     from dualgap.bench.kernel import Settings, run_all
     from dualgap.bench.libraries import select_peers
-    from dualgap.bench.machine import available_cores, describe_machine, describe_versions
-    from dualgap.bench.problems import PROBLEMS, check_files, select
-    from dualgap.bench.results import Report
+    from dualgap.bench.machine import available_cores
+    from dualgap.bench.problems import PROBLEMS, select
 
     if show:
         print_list(
@@ -129,12 +120,8 @@ def kernel(
         threads=available_cores(),
         peers=select_peers(peer or []),
     )
-    settings.check()
-    settings = replace(settings, gap=None) if quick else settings
-    check_outputs(json, resume, plot)
-    check_files(one.file for one in problems)
-    report = Report(describe_machine(), describe_versions(), asdict(settings))
-    _tell_kernel(run_with_progress(partial(run_all, problems, report, settings), json, resume))
+    report = _compare("kernel", run_all, problems, settings, quick, json, resume, plot)
+    _tell_kernel(report)
     tell_files(report, json, plot)
 
 
@@ -142,24 +129,9 @@ def kernel(
 def linear(
     problem: Annotated[
         list[str] | None,
-        typer.Option(
-            "--problem",
-            "-p",
-            metavar="NAME",
-            help="A problem that --list shows, or a data set for all of its problems; may be repeated.",
-            show_default="all",
-            rich_help_panel=_WHAT,
-        ),
+        _names("A problem that --list shows, or a data set for all of its problems", "--problem", "-p"),
     ] = None,
-    peer: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="scikit-learn, liblinear, sgd, skglm, snapml or snapml-threads; may be repeated.",
-            show_default="all",
-            rich_help_panel=_WHAT,
-        ),
-    ] = None,
+    peer: Annotated[list[str] | None, _names("scikit-learn, liblinear, sgd, skglm, snapml or snapml-threads")] = None,
     gap: _Gap = _GAP,
     intercept: Annotated[
         bool, typer.Option("--intercept", help="An intercept, penalised as LIBLINEAR's is.", rich_help_panel=_WHAT)
@@ -193,9 +165,7 @@ def linear(
     from dualgap.bench.linear import LinearSettings, run_all
     from dualgap.bench.linear_libraries import select_peers
     from dualgap.bench.linear_problems import PROBLEMS, select
-    from dualgap.bench.machine import available_cores, describe_machine, describe_versions
-    from dualgap.bench.problems import check_files
-    from dualgap.bench.results import Report
+    from dualgap.bench.machine import available_cores
 
     if show:
         print_list(
@@ -214,13 +184,32 @@ def linear(
         seeds=seeds,
         quick=quick,
     )
+    report = _compare("linear", run_all, problems, settings, quick, json, resume, plot)
+    _tell_linear(report)
+    tell_files(report, json, plot)
+
+
+def _compare(
+    kind: str,
+    run_all: Callable[..., Report],
+    problems: Sequence[Any],
+    settings: ContestSettings,
+    quick: bool,
+    json: Path | None,
+    resume: bool,
+    plot: Path | None,
+) -> Report:
+    """Check everything that was asked for, then run the comparison."""
+    from dualgap.bench.machine import describe_machine, describe_versions
+    from dualgap.bench.problems import check_files
+    from dualgap.bench.results import Report
+
     settings.check()
     settings = replace(settings, gap=None) if quick else settings
     check_outputs(json, resume, plot)
     check_files(one.file for one in problems)
-    report = Report(describe_machine(), describe_versions("linear"), asdict(settings), kind="linear")
-    _tell_linear(run_with_progress(partial(run_all, problems, report, settings), json, resume))
-    tell_files(report, json, plot)
+    report = Report(describe_machine(), describe_versions(kind), asdict(settings), kind=kind)
+    return run_with_progress(partial(run_all, problems, report, settings), json, resume)
 
 
 _BUNDLED = "bundled with scikit-learn"
