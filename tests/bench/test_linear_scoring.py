@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -87,6 +89,20 @@ def test_liblinear_says_where_its_iterations_ran_out():
         pytest.skip(f"liblinear {reason}")
     answer = _fit(LIBRARIES["liblinear"].prepare(X, Y, machine, 1)({"tol": 1e-8}))
     assert answer.warning == "reaching max number of iterations"
+
+
+def test_skglm_does_not_hide_that_it_ran_out_of_iterations(monkeypatch):
+    class Stub:
+        def __init__(self, C, fit_intercept, tol, max_iter):
+            self.max_iter, self.coef_ = max_iter, np.zeros((1, 30))
+
+        def fit(self, samples, y):
+            self.n_iter_ = min(50, self.max_iter)
+
+    monkeypatch.setitem(sys.modules, "skglm", SimpleNamespace(LinearSVC=Stub))
+    ready = LIBRARIES["skglm"].prepare(X, Y, MACHINES[0], 1)
+    assert _fit(ready({"tol": 1e-4, "max_iter": 50})).warning == "all of its 50 working sets are used up"
+    assert _fit(ready({"tol": 1e-4, "max_iter": 51})).warning == ""
 
 
 def test_wrong_weights_are_not_taken_for_good_ones():

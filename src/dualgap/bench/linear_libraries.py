@@ -137,11 +137,21 @@ def _prepare_sgd(X: Any, y: NDArray[np.float64], machine: LinearMachine, threads
 
 def _prepare_skglm(X: Any, y: NDArray[np.float64], machine: LinearMachine, threads: int) -> Callable[[Goal], Fit]:
     """Its LinearSVC solves the dual of the hinge loss; it has no seed."""
+    from sklearn.exceptions import ConvergenceWarning
+
     skglm: Any = importlib.import_module("skglm")
 
     def ready(goal: Goal) -> Fit:
-        model = skglm.LinearSVC(C=machine.C, fit_intercept=False, tol=goal["tol"], max_iter=int(goal["max_iter"]))
-        return Fit(lambda: model.fit(X, y), _read_coef)
+        most = int(goal["max_iter"])
+        model = skglm.LinearSVC(C=machine.C, fit_intercept=False, tol=goal["tol"], max_iter=most)
+
+        def run() -> Any:
+            model.fit(X, y)
+            if model.n_iter_ >= most:  # which it does not say
+                warnings.warn(f"all of its {most} working sets are used up", ConvergenceWarning, stacklevel=2)
+            return model
+
+        return Fit(run, _read_coef)
 
     return ready
 
