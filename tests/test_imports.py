@@ -15,12 +15,13 @@ ROOT = Path(dualgap.__file__).parent
 
 # A module imports from its own layer and those before it.
 LAYERS = (
-    ("result", "constraints", "problem", "multipliers", "smooth_abs", "losses", "regularisers", "composite"),
+    ("result", "constraints", "problem", "multipliers", "feasibility"),
+    ("smooth_abs", "losses", "regularisers", "composite"),
     ("kernels",),
     ("operators", "line_search"),
     ("formulations", "certificate", "approximation", "box_descent", "primal", "composite_certificate"),
     ("solvers",),
-    ("run", "minimization", "smoothing"),
+    ("handover", "run", "minimization", "smoothing"),
     ("estimators", "path"),
     ("formats", "datasets", "report", "bench", "distributed"),
     ("cli", "__main__"),
@@ -98,7 +99,7 @@ SOLVERS = [path.stem for path in (ROOT / "solvers").glob("*.py") if not path.ste
 
 
 # Numerical methods on plain arrays that more than one solver uses; they import no solver.
-SHARED = {"_interior", "_pair_steps", "_subproblem", "_violation", "_working_set"}
+SHARED = {"_augmented", "_interior", "_pair_steps", "_subproblem", "_violation", "_working_set"}
 
 
 def owner(stem):

@@ -26,6 +26,11 @@ def main() -> None:
                 dualgap.solve(problem, "rosen", tol=0.1, warn=False, variant=variant)
             for precision in ("single", "double"):
                 dualgap.solve(problem, "block", tol=0.1, warn=False, precision=precision)
+            for variant in ("improved", "paper"):
+                dualgap.solve(problem, "mpd", tol=0.1, warn=False, variant=variant)
+            alone = dualgap.build("c_svc", gram, y, bias=False)
+            for solver in ("adatron", "sor"):
+                dualgap.solve(alone, solver, tol=0.1, warn=False)
         for matrix in (points, np.asfortranarray(points), sp.csr_matrix(points), sp.csc_matrix(points)):
             dualgap.minimize({"name": "logistic", "y": y}, matrix, "l2", bias=True)
         rows = sp.csr_matrix(points)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from enum import Enum
+from math import nan
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ class Snapshot:
     ``gradient`` (``H a + f0``) is None where a solver keeps no full gradient, or has none at this moment (``violation``
     is then not a number); ``objective`` is the running value of ``a'Ha/2 + f0'a``, or None. While variables are set
     aside (shrinking) their gradient is that of the moment they left, which is good enough to believe a gap and never
-    enough to certify one.
+    enough to certify one. ``effort`` is the work so far, counted and expressed in seconds, where a solver keeps count.
     """
 
     iteration: int
@@ -130,6 +131,7 @@ class Snapshot:
     cache_misses: int = 0
     function_hits: int = 0
     function_misses: int = 0
+    effort: float = nan
 
 
 @dataclass(frozen=True)

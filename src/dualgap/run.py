@@ -13,9 +13,10 @@ import numpy as np
 
 from dualgap.certificate import certify, judge
 from dualgap.constraints import FEASIBLE, infeasibility
+from dualgap.handover import Handover
 from dualgap.kernels.threads import one_blas_thread
 from dualgap.result import Certificate, Event, History, Outcome, Result, Snapshot, Status
-from dualgap.solvers import SOLVERS, dcd, newton
+from dualgap.solvers import SOLVERS, dcd, mpd, newton
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -44,8 +45,9 @@ _POLISH_FROM = 1e-2
 FEW = 256
 # Features up to which "auto" takes newton for a linear problem at once: its systems are then a matter of milliseconds.
 FEW_FEATURES = 1000
-# Looks at the gap before a rate is read off them.
-_LOOKS_LEAST = 3
+# Of these, coordinate descent is tried first only where Newton's method is a matter of so many seconds: easy problems
+# then take a few passes, and little is lost on the others. Squared losses take Newton's method five to ten steps.
+_WORTH_A_TRY = 0.3
 # A KKT violation recomputed in float64 may differ from the solver's by the rounding of its sums.
 _ROUNDING = 1e-9
 
@@ -120,6 +122,8 @@ def solve(
     ('CONVERGED', True)
     """
     _check(tol, gap_tol, time_limit)
+    if hasattr(problem.gram, "forget"):
+        problem.gram.forget()
     name, module = choose(problem, solver)
     goal = {"tol": tol} if gap_tol is None else {"tol": _LAST_TOL, "first_tol": _FIRST_TOL, "gap_tol": gap_tol}
     settings = _settings(module, name, options, **goal, max_iter=max_iter)
@@ -135,7 +139,7 @@ def solve(
     stages = [(name, module, settings)]
     if polish is None and solver == "auto" and name == "dcd":
         # Coordinate descent is the quickest way to a fair solution and may take for ever to a good one.
-        keeper.rival = newton
+        keeper.handover = Handover(gap_tol or tol, lambda a: newton.expected_seconds(problem, a))
         stages.append(_polisher(problem, name, "newton", **goal, max_iter=max_iter))
     elif polish is not None:
         loose = _settings(module, name, options, tol=max(tol, _POLISH_FROM), max_iter=max_iter)
@@ -175,6 +179,8 @@ def choose(problem: DualQP, solver: str) -> tuple[str, ModuleType]:
     linear = _linear_choice(problem)
     if linear is not None:
         return linear, SOLVERS[linear]
+    if problem.groups is None and mpd.supports(problem) is None:
+        return "mpd", mpd
     refusals = []
     kernel = getattr(getattr(problem.gram, "source", None) or problem.gram, "kernel", None)
     row_by_row = problem.n <= FEW or (kernel is not None and kernel.name == "callable")
@@ -191,9 +197,12 @@ def _linear_choice(problem: DualQP) -> str | None:
     factor = getattr(problem.gram, "factor", None)
     if factor is None or (problem.n <= FEW and not hasattr(problem.gram, "operator")):
         return None
-    if factor.shape[1] <= FEW_FEATURES:
+    if dcd.supports(problem) is not None:
         return "newton"
-    return "dcd" if dcd.supports(problem) is None else "newton"
+    if factor.shape[1] > FEW_FEATURES:
+        return "dcd"
+    hard = bool(np.all(problem.ridge > 0.0)) or newton.expected_seconds(problem, problem.lo) > _WORTH_A_TRY
+    return "newton" if hard else "dcd"
 
 
 def _check_support(problem: DualQP, role: str, name: str, settings: Any) -> None:
@@ -249,7 +258,7 @@ def _through(
             certificate, eta = certify(problem, outcome.a)
             if not keeper.believed(outcome) or keeper.holds(certificate):  # a limit has come first, or the goal
                 return "+".join(ran), outcome, certificate, eta
-            keeper.rival = None
+            keeper.handover = None
         start = outcome.a
     raise AssertionError("there is at least one stage")
 
@@ -311,7 +320,7 @@ class _Keeper:
         self.before = np.zeros(6, dtype=np.int64)
         self.totals = np.zeros(6, dtype=np.int64)
         self.eta: NDArray[np.float64] | None = None
-        self.rival: ModuleType | None = None
+        self.handover: Handover | None = None
         self.window = max(_STEPS_LEAST, _STEPS_EACH * problem.n)
         self.began = time.perf_counter()
 
@@ -343,7 +352,7 @@ class _Keeper:
             self.reason = Status.CONVERGED
         elif self.time_limit is not None and self.elapsed() >= self.time_limit:
             self.reason = Status.TIME_LIMIT
-        elif self._in_circles(event) or self._rival_is_quicker(event, snapshot):
+        elif self._in_circles(event) or self._to_be_left(event, snapshot):
             self.reason = Status.STALLED
         return self.reason is not None
 
@@ -355,24 +364,9 @@ class _Keeper:
         self.least_violation = np.fmin(self.least_violation, event.violation)
         return event.iteration - self.fell_at > self.window
 
-    def _rival_is_quicker(self, event: Event, snapshot: Snapshot) -> bool:
-        """Whether, at the present rate, the goal is further off than the rival is expected to need for all of it.
-
-        The rate is that of the second half of the time so far: coordinate descent slows down.
-        """
-        if self.rival is None or snapshot.gradient is None:
-            return False
-        looks = [e for e in self.history.events if e.seconds >= 0.5 * event.seconds]
-        now, then = (self._off(event), self._off(looks[0]))
-        if len(self.history) < _LOOKS_LEAST or not now > 0.0:
-            return False
-        goal = self.gap_tol if self.gap_tol is not None else self.tol
-        fallen = np.log(then / now) / max(event.seconds - looks[0].seconds, 1e-9)
-        left = np.log(now / goal) / fallen if fallen > 0.0 else np.inf
-        return bool(left > self.rival.expected_seconds(self.problem, snapshot.a))
-
-    def _off(self, event: Event) -> float:
-        return event.relative_gap if self.gap_tol is not None else event.violation
+    def _to_be_left(self, event: Event, snapshot: Snapshot) -> bool:
+        off = event.relative_gap if self.gap_tol is not None else event.violation
+        return self.handover is not None and self.handover(off, snapshot)
 
     def _record(self, snapshot: Snapshot) -> Event:
         s = snapshot

@@ -528,7 +528,7 @@ def test_auto_takes_smo_for_few_variables_and_callables_and_block_otherwise():
     assert choose(problem("c_svc", n=257), "auto")[0] == "block"
     assert choose(problem("eps_svr", n=128), "auto")[0] == "smo"
     assert choose(problem("eps_svr", n=129), "auto")[0] == "block"
-    assert choose(problem("c_svc", n=60, functions=2), "auto")[0] == "block"  # coupled: not for smo
+    assert choose(problem("c_svc", n=60, functions=2), "auto")[0] == "mpd"  # coupled: not for smo
     X, y, _ = data(300)
     gram = make_gram(X, Kernel("callable", function=lambda X, Z: X @ Z.T), kind="cached")
     assert choose(build("c_svc", gram, y), "auto")[0] == "smo"

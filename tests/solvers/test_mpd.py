@@ -15,7 +15,7 @@ from dualgap.constraints import InfeasibleProblemError, infeasibility
 from dualgap.solvers import mpd
 from dualgap.solvers._mpd_coarse import random_part
 from dualgap.solvers._mpd_dense import Dense
-from dualgap.solvers._mpd_feasible import orthonormal, restored
+from dualgap.feasibility import orthonormal, restored
 from dualgap.solvers._mpd_paper import Paper
 from dualgap.solvers._mpd_working_sets import WorkingSets
 
@@ -177,8 +177,8 @@ def test_clamped_hessian_is_the_second_derivative_of_the_dual_function():
     basis, H = orthonormal(p), dense_hessian(p)
     run = Dense(H, basis.U, np.zeros(p.n), p.lo, p.hi, p.f0.copy(), -basis.c, np.zeros(3), 5.0)
     assert run.minimise(1e-12, 10_000)
-    free, _ = run.factor()
-    before, residual, step = free.copy(), run.residual.copy(), run.newton_step()
+    free, factor = run.factor()
+    before, residual, step = free.copy(), run.residual.copy(), run.newton_step(basis.U[free], factor)
     A = (H + 5.0 * basis.U @ basis.U.T)[np.ix_(free, free)]
     S = basis.U[free].T @ np.linalg.solve(A, basis.U[free])
     assert np.allclose(S @ step, residual, rtol=1e-6)
@@ -196,10 +196,8 @@ def test_restored_points_obey_the_constraints(seed, k, noise):
     F = rng.normal(size=(n, k))
     lo, hi = np.zeros(n), rng.uniform(0.5, 2.0, size=n)
     inside = rng.uniform(0.1, 0.9, size=n) * hi
-    p = DualQP(
-        make_gram(rng.normal(size=(n, 2)), Kernel("rbf", gamma=1.0)), np.arange(n), np.ones(n), np.zeros(n), np.zeros(n),
-        lo, hi, F, F.T @ inside,
-    )  # fmt: skip
+    g = make_gram(rng.normal(size=(n, 2)), Kernel("rbf", gamma=1.0))
+    p = DualQP(g, np.arange(n), np.ones(n), np.zeros(n), np.zeros(n), lo, hi, F, F.T @ inside)
     off = np.clip(inside + noise * rng.normal(size=n) * hi, lo, hi)
     found = restored(off, lo, hi, orthonormal(p), rng.normal(size=n))
     assert infeasibility(p, found) < 1e-13
@@ -253,7 +251,7 @@ def test_paper_hessian_estimate_tends_to_the_inverse():
 
 
 def test_figure_1():
-    """Two Gaussians of 20 points each, C = 1000: a few updates of eta, in the order of the paper's four in 630 steps."""
+    """Two Gaussians of 20 points each, box 1000 / 40: a few updates of eta; the paper has four in 630 steps."""
     rng = np.random.default_rng(0)
     y = np.repeat([1.0, -1.0], 20)
     X = rng.normal(size=(40, 2)) + 0.5 * np.sqrt(2.0) * y[:, None] * np.array([1.0, 0.0])

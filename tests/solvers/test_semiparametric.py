@@ -53,20 +53,25 @@ def _problem(seed):
         except InfeasibleProblemError:
             continue
         except ValueError as error:
-            assert "nu is infeasible" in str(error)
-            continue
+            if "nu is infeasible" in str(error):
+                continue
+            raise
         _, _, value, status = clarabel_solution(problem)
         if status == "Solved" and abs(value) > 1e-4:
             return problem, value
+
+
+def _check(name, seed):
+    problem, value = _problem(seed)
+    assert 3 <= problem.k <= 6
+    result = solve(problem, name, gap_tol=5e-7, warn=False)
+    assert result.status is Status.CONVERGED, seed
+    assert abs(result.certificate.dual + value) <= 1e-6 * abs(value), seed
+    assert result.certificate.infeasibility < 1e-12, seed
 
 
 @pytest.mark.parametrize("first", range(SEEDS.start, SEEDS.stop, EACH))
 @pytest.mark.parametrize("name", ["mpd", "block", "ipm"])
 def test_equals_clarabel(name, first):
     for seed in range(first, first + EACH):
-        problem, value = _problem(seed)
-        assert 3 <= problem.k <= 6
-        result = solve(problem, name, gap_tol=1e-7, time_limit=10.0, warn=False)
-        assert result.status is Status.CONVERGED, seed
-        assert abs(result.certificate.dual + value) <= 1e-6 * abs(value), seed
-        assert result.certificate.infeasibility < 1e-12, seed
+        _check(name, seed)

@@ -1,7 +1,7 @@
 """The MPD paper's experiment: semi-parametric regression from m = 50 to m = 100 000 (section 6, figure 2).
 
-Data: x uniform on [0, 10], ``y = sin(x) + sinc(2 pi (x - 5)) + noise``, ``sinc(z) = sin(z) / z``, the noise uniform with
-standard deviation 0.2 (added once; the print adds it twice). Model: ``f(x) = <w, k(x, .)> + beta_1 sin(x) + beta_2
+Data: x uniform on [0, 10], ``y = sin(x) + sinc(2 pi (x - 5)) + noise``, ``sinc(z) = sin(z) / z``, the noise uniform
+with standard deviation 0.2 (added once; the print adds it twice). Model: ``f(x) = <w, k(x, .)> + beta_1 sin(x) + beta_2
 sinc(2 pi (x - 5))`` with epsilon 0.05 and box C / m, for C around 1. Both coefficients are 1 in truth. The paper does
 not say which kernel; here it is ``exp(-|x - x'|^2)``, as wide as the target's slowest feature.
 """

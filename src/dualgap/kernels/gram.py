@@ -167,6 +167,11 @@ class FullGram:
         """Whole rows."""
         return self.matrix[points]
 
+    def forget(self) -> None:
+        """Make the next exact product anew."""
+        if self.source is not None:
+            self.source.forget()
+
     def accumulate(
         self,
         out: NDArray[np.float64],
@@ -329,6 +334,10 @@ class KernelGram:
         if self.kernel.name == "linear" or self.fused is None:  # K = AA': two products with A
             return self._last_product.renew(weights, rows, self._exact)
         return self._last_product.renew(weights, rows, self.fused.exact)
+
+    def forget(self) -> None:
+        """Make the next exact product anew, so that a run does not depend on what was computed before it."""
+        self._last_product = LastProduct()
 
     def _exact(self, weights: NDArray[np.float64], rows: NDArray[np.intp] | None) -> NDArray[np.float64]:
         targets = self.points if rows is None else self.points.take(rows)

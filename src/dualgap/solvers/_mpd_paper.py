@@ -23,7 +23,7 @@ from dualgap.certificate import exact_gradient, judge
 from dualgap.kernels.gram import FullGram, Store, entry_cost, row_store
 from dualgap.problem import check_objective
 from dualgap.result import Outcome, Snapshot, Status
-from dualgap.solvers._mpd_feasible import orthonormal, restored
+from dualgap.feasibility import orthonormal, restored
 from dualgap.solvers._mpd_steps import snapped
 
 if TYPE_CHECKING:

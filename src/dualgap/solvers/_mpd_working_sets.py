@@ -19,9 +19,10 @@ from dualgap.kernels.entries import Entries
 from dualgap.multipliers import best_multipliers
 from dualgap.problem import check_objective
 from dualgap.result import Outcome, Snapshot, Status
+from dualgap.solvers._augmented import natural_penalty, steep_penalty
 from dualgap.solvers._mpd_coarse import coarse_start
 from dualgap.solvers._mpd_dense import Dense
-from dualgap.solvers._mpd_feasible import orthonormal, restored
+from dualgap.feasibility import orthonormal, restored
 from dualgap.solvers._mpd_steps import worst_slope
 
 if TYPE_CHECKING:
@@ -76,9 +77,10 @@ class WorkingSets:
         self.stopped = False
         self.told = np.inf
         self.held: NDArray[np.float64] | None = None
+        self.multipliers = np.zeros(self.basis.c.size)
         self.begin(start)
         check_objective(self.objective)
-        self.natural = float(self.diagonal.mean()) / max(float(np.mean(np.sum(self.basis.U**2, axis=1))), 1e-300)
+        self.natural = natural_penalty(self.basis.U, self.diagonal)
 
     def begin(self, start: NDArray[np.float64] | None) -> None:
         """Where to start: the point given; zero where all variables are one set; else from a random part."""
@@ -142,11 +144,7 @@ class WorkingSets:
         if self.basis.c.size == 0:
             return 0.0
         p = self.problem
-        width = np.where(np.isfinite(p.hi), p.hi - p.lo, 0.0)
-        size = np.abs(self.basis.U)
-        reach = float((size.T @ width).max()) * float(size.mean())
-        steep = float(np.abs(self.slopes()).mean()) / reach if reach > 0.0 else 0.0
-        return max(self.natural, steep)
+        return max(self.natural, steep_penalty(self.basis.U, p.hi - p.lo, self.slopes()))
 
     def felt(self, residual: NDArray[np.float64]) -> float:
         """How much slopes change, roughly, when the residual is removed."""
@@ -250,7 +248,7 @@ class WorkingSets:
                 if self.whole:
                     feasible_start(p)  # raises where no point obeys the constraints
                 break
-            dense.ascend()
+            dense.improve_multipliers()
             renewals += 1
         if self.whole:
             self.a, self.gradient, self.multipliers = dense.a, dense.gradient, dense.estimate
@@ -261,9 +259,7 @@ class WorkingSets:
             self.suit_multipliers(self.eta)  # those of the set need not suit the others
         self.residual = self.basis.residual(self.a)
 
-    def descent(
-        self, chosen: NDArray[np.intp], before: NDArray[np.float64], dense: Dense
-    ) -> NDArray[np.float64]:
+    def descent(self, chosen: NDArray[np.intp], before: NDArray[np.float64], dense: Dense) -> NDArray[np.float64]:
         """What a set moves by: onto its constraints, and no further than the objective falls.
 
         So the objective falls from set to set, however small they are, once the constraints are met.

@@ -13,8 +13,9 @@ float64. What is believed from rounded entries is judged in exact arithmetic by 
 the exact gradient where the belief was wrong; each such round corrects the last one's rounding, as iterative refinement
 does, so that float32 entries are no limit to the accuracy.
 
-Constraints that are coupled (semi-parametric models) are left to an augmented Lagrangian: the first ones, which fall
-apart into groups, are kept by every step, the others by multipliers (`_block_coupling`).
+Constraints that are coupled (semi-parametric models) are left to an augmented Lagrangian (`_block_coupling`), whose
+multipliers take Newton steps. Variables then move alone, and the free ones, up to 2500, by Newton steps between active
+sets. Entries are float64 there: beside a penalty float32 would leave too few digits of them.
 
 Cost: about ``n * n_SV`` kernel entries a few times over, and steps that cost O(2048).
 """
@@ -28,13 +29,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dualgap.certificate import exact_gradient
-from dualgap.constraints import Groups, grouped_start, split
+from dualgap.constraints import Groups, grouped_start
 from dualgap.kernels.entries import Entries
 from dualgap.kernels.memory import aligned
 from dualgap.kernels.row_cache import add_rows
 from dualgap.problem import check_objective
 from dualgap.result import Outcome, Snapshot, Status
 from dualgap.solvers import _block_pairs as pairs
+from dualgap.solvers._augmented import MOST_FREE, cholesky, newton_change
 from dualgap.solvers._block_coupling import Coupling
 from dualgap.solvers._block_select import gap_terms, select, thresholds
 from dualgap.solvers._block_vector import STRIDE
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dualgap.problem import DualQP
+    from dualgap.solvers._augmented import Factor
 
 # `run` keeps BLAS to one thread meanwhile.
 OWN_THREADS = True
@@ -52,6 +55,8 @@ _ACTIVE_SHARE, _BLOCK_SHARE = 0.1, 0.2
 _HELD, _SHARE_LEAST = 1.2, 1e-3
 # Active sets after which a violation that has not fallen by a tenth is looked at in exact arithmetic.
 _FELL, _PATIENCE = 0.9, 10
+# The same with coupled constraints, where an active set is left after few steps and rounding is that of float64.
+_PATIENCE_COUPLED = 100
 # Towards the end the active set is solved no further than the goal asks for, with some room for what the rest does.
 _GOAL_SHARE, _TOL_SHARE = 0.7, 0.9
 # The first active set is random: an eighth of the variables, at least 2048 or a quarter of them, each side at least a
@@ -66,6 +71,8 @@ _GROW, _SLACK, _ALL = 1.3, 2048, 0.7
 _PACKING = 80
 # Steps between two looks at limits and callbacks: 20 a variable of the block are some 10 milliseconds.
 _STEPS_EACH = 20
+# The same with coupled constraints, where the free variables then take a Newton step together.
+_STEPS_COUPLED = 2
 
 
 @dataclass(frozen=True)
@@ -133,7 +140,7 @@ class _Run:
         start: NDArray[np.float64] | None,
     ) -> None:
         self.problem, self.options, self.callback = problem, options, callback
-        groups, coupled = _separate(problem)
+        groups = problem.groups or _no_groups(problem)
         self.group, self.n_groups = groups.group, groups.rhs.size
         # The problem in u = scale * a.
         self.scale = _orient(groups.scale, problem.sign, groups.group)
@@ -148,12 +155,14 @@ class _Run:
         gradient = exact_gradient(problem, a) if np.any(a) else problem.f0
         self.u = np.clip(a * self.scale, self.lo, self.hi)
         self.gradient = gradient / self.scale
-        self.coupling = Coupling(problem, coupled, self.scale, self.diagonal, self.u, self.gradient, start is not None)
-        self.diagonal += self.coupling.diagonal()
+        self.coupling = Coupling(problem, self.scale, self.diagonal, self.u, self.gradient)
+        self.bare = self.diagonal
+        self.diagonal = self.bare + self.coupling.diagonal()
         self.gradient += self.coupling.slopes()
         # One block that holds all there is needs no row twice. Where rows are kept the gradient of all variables costs
         # little, and smaller blocks compute fewer rows.
-        self.entries = Entries(problem.gram, options.precision, keep=problem.n > options.block_size)
+        precision = options.precision if self.coupling.empty else "double"
+        self.entries = Entries(problem.gram, precision, keep=problem.n > options.block_size)
         self.dtype = self.entries.dtype
         size = min(options.block_size, self.entries.largest_block())
         self.size = min(size // 2 if self.entries.rows_kept else size, problem.n)
@@ -182,17 +191,19 @@ class _Run:
             least = min(least, violation)
             self.objective = self.own_objective()
             check_objective(self.objective)
-            if self.tell(violation, complete=True):
+            if self.tell(violation, complete=self.coupling.worth_telling(violation)):
                 return self.outcome(Status.STOPPED)
+            if self.coupling.exhausted():
+                return self.outcome(Status.STALLED)
             if self.coupling.due(violation, self.options.tol):
-                self.gradient += self.coupling.renew()
+                self.renew(violation)
                 least = np.inf
                 continue
             if violation <= self.options.tol:
                 return self.outcome(Status.CONVERGED)
             if 0 <= self.options.max_iter <= self.iterations:
                 return self.outcome(Status.MAX_ITER)
-            if waited == _PATIENCE:
+            if waited == (_PATIENCE if self.coupling.empty else _PATIENCE_COUPLED):
                 return self.outcome(Status.STALLED)  # rounding may be in the way: `run` will look
             # Where the variables outside did not object to the last solution, the next may go further at once.
             held = violation <= _HELD * asked
@@ -209,13 +220,21 @@ class _Run:
             self.spread(active, before)
             if self.stopped:
                 return self.outcome(Status.STOPPED)
+            if not self.coupling.empty:
+                self.newton(*self.free_matrix())
             if self.iterations == steps and not random:
+                if not self.coupling.met(self.options.tol):
+                    self.renew(violation)  # the variables are as settled as their rounding lets them be
+                    least = np.inf
+                    continue
                 # float32 slopes see nothing to do: whoever watches will look at it in exact arithmetic.
                 return self.outcome(Status.CONVERGED)
 
     def goal(self, violation: float, middle: NDArray[np.float64]) -> float:
         """The violation to which an active set is solved."""
         share = self.share * violation
+        if not self.coupling.empty:
+            return max(share, self.coupling.enough(), _GOAL_SHARE * self.options.tol)
         if self.options.gap_tol is None:
             return max(share, _TOL_SHARE * self.options.tol)
         gap = gap_terms(self.gradient, self.u, self.lo, self.hi, self.ridge, self.group, middle)
@@ -313,6 +332,8 @@ class _Run:
             self.u[active[moved]] = local.u[moved]
             if moved.size == 0 or self.tell(violation, complete=False):
                 break
+            if whole is not None and not self.coupling.empty:
+                break  # it is the turn of the free variables together
         self.gradient[active] = local.gradient
 
     def one_block(self, active: NDArray[np.intp], local: _Local) -> _Block:
@@ -338,7 +359,7 @@ class _Run:
         lo[block.filling] = hi[block.filling] = u[block.filling]
         slope = (local.gradient - middle[local.group + 1])[places].astype(self.dtype)
         before = u.copy()
-        most = _STEPS_EACH * places.size
+        most = (_STEPS_EACH if self.coupling.empty else _STEPS_COUPLED) * places.size
         if self.options.max_iter >= 0:
             most = min(most, self.options.max_iter - self.iterations)
         self.iterations += pairs.steps(block.matrix, slope, u, lo, hi, block.segments, goal, most)
@@ -351,7 +372,10 @@ class _Run:
         q = variables.size
         if self.buffer.size < q * q:
             self.buffer = aligned(q * q, self.dtype)
-        matrix = self.buffer[: q * q].reshape(q, q)
+        return self.fill(self.buffer[: q * q].reshape(q, q), variables)
+
+    def fill(self, matrix: NDArray[Any], variables: NDArray[np.intp]) -> NDArray[Any]:
+        """Write H over a few variables to a matrix."""
         points = self.problem.index[variables]
         # Rows are worth keeping where all variables are active; elsewhere they would be longer than needed.
         self.entries.block(points, points, matrix, keep=self.all_active)
@@ -362,6 +386,51 @@ class _Run:
         self.coupling.add_to(matrix, variables)
         np.fill_diagonal(matrix, self.diagonal[variables])
         return matrix
+
+    # -- coupled constraints: Newton steps -----------------------------------------------------------------------
+
+    def renew(self, violation: float) -> None:
+        """A step on the multipliers, and one of the free variables that follows it."""
+        free, matrix, factor = self.free_matrix()
+        own = self.gradient - self.coupling.slopes()
+        grown, stepped = self.coupling.renew(self.u, self.objective, violation, free, factor)
+        if grown:
+            self.diagonal = self.bare + self.coupling.diagonal()
+            self.only = None
+        self.gradient = own + self.coupling.slopes()
+        if stepped:
+            self.newton(free, matrix, factor)
+
+    def free_matrix(self) -> tuple[NDArray[np.intp], NDArray[np.float64], Factor | None]:
+        """The free variables, H with the penalty over them and its Cholesky factor; None where there are too many."""
+        free = np.flatnonzero((self.u > self.lo) & (self.u < self.hi))
+        if free.size == 0 or free.size > MOST_FREE:
+            return free, np.empty((0, 0)), None
+        if self.only is not None:
+            at = self.only.at[free]
+            matrix = self.only.matrix[np.ix_(at, at)].astype(np.float64)
+        else:
+            matrix = self.fill(np.empty((free.size, free.size)), free)
+        return free, matrix, cholesky(matrix.copy())
+
+    def newton(self, free: NDArray[np.intp], matrix: NDArray[np.float64], factor: Factor | None) -> None:
+        """Newton's step on the free variables."""
+        if factor is None:
+            return
+        before, lo, hi = self.u[free], self.lo[free], self.hi[free]
+        change = newton_change(matrix, factor, self.gradient[free], before, lo, hi)
+        if change is None:
+            return
+        self.u[free] = np.clip(before + change, lo, hi)
+        delta = self.u[free] - before
+        self.coupling.move(free, delta, free[:0])
+        if self.only is None:
+            self.gradient[free] += matrix @ delta
+            self.spread(free, before)
+            return
+        sums = np.zeros(self.only.places.size)
+        add_rows(self.only.matrix, self.only.at[free], delta, None, sums)
+        self.gradient += sums[self.only.at]
 
     # -- telling -------------------------------------------------------------------------------------------------
 
@@ -385,7 +454,7 @@ class _Run:
 
     def outcome(self, status: Status) -> Outcome:
         """The solution in the problem's own variables, on its constraints."""
-        u = self.coupling.feasible(self.u, self.lo, self.hi, self.group, self.n_groups)
+        u = self.coupling.feasible(self.u, self.lo, self.hi, self.gradient)
         return Outcome(np.clip(u / self.scale, self.problem.lo, self.problem.hi), self.iterations, status)
 
 
@@ -414,6 +483,12 @@ class _Block:
     segments: NDArray[np.int64]
     matrix: NDArray[Any]
 
+    @property
+    def at(self) -> NDArray[np.intp]:
+        """Where each variable of the active set lies, in a block that holds them all."""
+        held = np.flatnonzero(~self.filling)
+        return held[np.argsort(self.places[held])]
+
 
 def _arrange(
     chosen: NDArray[np.intp], group: NDArray[np.int64], n_groups: int
@@ -433,13 +508,10 @@ def _arrange(
     return places, filling, np.array(segments)
 
 
-def _separate(problem: DualQP) -> tuple[Groups, NDArray[np.intp]]:
-    """As many leading constraints as fall apart into groups, and the columns of those that remain coupled with them."""
-    for count in range(problem.k, -1, -1):
-        groups = problem.groups if count == problem.k else split(problem.F[:, :count], problem.e[:count])
-        if groups is not None:
-            return groups, np.arange(count, problem.k)
-    raise AssertionError("no constraints are always separate")
+def _no_groups(problem: DualQP) -> Groups:
+    """Every variable on its own: constraints that are coupled are left to `_block_coupling`."""
+    n, k = problem.n, problem.k
+    return Groups(np.full(n, -1, dtype=np.int64), np.zeros(n), np.zeros(0), np.zeros((0, k)))
 
 
 def _orient(scale: NDArray[np.float64], sign: NDArray[np.float64], group: NDArray[np.int64]) -> NDArray[np.float64]:

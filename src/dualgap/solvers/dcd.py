@@ -65,6 +65,8 @@ _TIGHTEN, _LEAST_SHARE = 0.3, 1e-4
 _SERIES, _SHOTS = 6, 5
 # Projected gradients below this are rounding of sums of order one (LIBLINEAR's number).
 _NO_STEP = 1e-12
+# What reading an entry takes in a pass, with its share of all else: 73 to 143 ns a row were measured on text and a9a.
+_SECONDS_AN_ENTRY = 2e-9
 # Looks after which w is computed anew: the rounding of its updates adds up.
 _RENEW = 32
 # With multipliers of one's own, the best multipliers can be off by as much again.
@@ -216,7 +218,13 @@ class _Run:
     def rebuild_active(self, rising: float, falling: float) -> None:
         """The active list from full margins: who violates, is free, or lies no further inside than others pull."""
         low, high = (falling if falling > 0.0 else np.inf), (rising if rising > 0.0 else np.inf)
-        active = np.flatnonzero(~((self.slack[0] > low) & (self.slack[1] > high)))
+        settled = (self.slack[0] > low) & (self.slack[1] > high)
+        if self.real[at.WORST] > self.tol:
+            # Until the active items are solved, those aside come back only where they violate.
+            aside = np.ones(self.items.count, dtype=bool)
+            aside[self.order[: self.whole[at.ACTIVE]]] = False
+            settled |= aside & (self.slack[0] > 0.0) & (self.slack[1] > 0.0)
+        active = np.flatnonzero(~settled)
         self.whole[at.ACTIVE] = active.size
         self.order[: active.size] = active
         self.real[at.ASIDE_LOW], self.real[at.ASIDE_HIGH] = low, high
@@ -357,7 +365,8 @@ class _Run:
     def snapshot(self, margin: NDArray[np.float64] | None, violation: float) -> Snapshot:
         p, a = self.problem, self.items.point_of_box()
         gradient = None if margin is None else p.sign * margin[p.index] + p.f0 + p.ridge * a
-        return Snapshot(int(self.whole[at.PASSES]), a, gradient, None, violation, 0)
+        effort = _SECONDS_AN_ENTRY * float(self.whole[at.ROWS]) * self.rows.entries / max(1, self.rows.n)
+        return Snapshot(int(self.whole[at.PASSES]), a, gradient, None, violation, 0, effort=effort)
 
     def last_look(self, status: Status) -> Outcome:
         """What is handed back is feasible and has been reported."""

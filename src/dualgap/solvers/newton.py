@@ -11,12 +11,12 @@ A squared loss (ridge > 0) is smooth: Newton's method is applied as it stands. T
 augmented Lagrangian (the proximal point method on a) rounds off around the present a::
 
     t_i(s) = argmin over lo <= t <= hi of (s t + kappa/2 (t - a_i)^2)
-    (w, eta) <- argmin 1/2 |w|^2 + e'eta - sum_i (s_i t_i + kappa/2 (t_i - a_i)^2),    a <- t(s),    kappa <- kappa / 5
+    (w, eta) <- argmin 1/2 |w|^2 + e'eta - sum_i (s_i t_i + kappa/2 (t_i - a_i)^2),    a <- t(s),    kappa falls
 
 Each inner problem is piecewise quadratic and convex, with the Hessian ``I + A_J' D A_J`` over the variables J that are
 strictly within their bounds (D = 1 / (ridge + kappa)), and Newton's method with an exact search along its direction
-ends after a handful of steps. J shrinks with kappa to the free support vectors, of which there are at most about as many as
-features: late steps cost little more than one product with A.
+ends after a handful of steps. J shrinks with kappa to the free support vectors, of which there are at most about as
+many as features: late steps cost little more than one product with A.
 
 The system is solved by Cholesky over the features or over J, whichever is smaller, or by conjugate gradients where both
 are large. Cost of an iteration: one product with A, one with the changed rows of A', and the system. Use it for linear
@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dualgap.constraints import InfeasibleProblemError, feasible_start
+from dualgap.feasibility import Basis, orthonormal, restored
 from dualgap.kernels.factor import Factor
 from dualgap.kernels.threads import share_parts, thread_count
 from dualgap.multipliers import best_multipliers
@@ -49,17 +50,19 @@ if TYPE_CHECKING:
 
 OWN_THREADS = True
 
-# The proximal weight falls by this factor a round.
-_FALL = 5.0
-# An inner problem is solved until what is left of its gradient is this share of the gap.
-_INNER_SHARE = 0.1
+# The proximal weight falls by the first factor after an easy round (so many steps at most), by the second after a hard
+# one (more than so many), by the third after others. A round that is cut short is begun again with a larger weight.
+_FALLS, _EASY, _HARD = (10.0, 2.0, 5.0), 4, 12
+# An inner problem is solved until what is left of its gradient is this share of the gap; a thousandth of it, and so on,
+# where the weights that the answers themselves give have more than twice the gap. Below the least it is rounding.
+_INNER_SHARE, _INNER_LESS, _INNER_LEAST = 0.1, 1e-3, 1e-16
 # A step is long enough where the derivative along it has fallen to this share.
 _SEARCH_SHARE = 0.1
 _SEARCH_MOST = 40
 # Newton steps in one round at most: a round that needs more has a weight that is too small, and is cut short.
-_STEPS_MOST = 30
+_STEPS_MOST = 40
 # Rounds without less gap after which the arithmetic is exhausted.
-_PATIENCE = 6
+_PATIENCE = 8
 # Newton steps that runs from a fair start took, give or take a factor of two (a9a, reuters, news20, mnist).
 _EXPECTED_STEPS = 30
 # Variables in a part of a pass: half a millisecond.
@@ -137,7 +140,10 @@ class _Run:
         self.t = np.empty(problem.n)
         self.iteration = 0
         self.enough = options.gap_tol  # relative gap at which a round looks up
-        self.sampled = False
+        self.sampled = self.solved = False
+        self.share, self.own_gap, self.least_own_gap = _INNER_SHARE, np.inf, np.inf
+        self.smooth = bool(np.all(problem.ridge > 0.0))
+        self.basis: Basis | None = None
 
     # -- products ------------------------------------------------------------------------------------------------
 
@@ -218,15 +224,24 @@ class _Run:
         """Proximal rounds until the callback or the tolerance is content."""
         least, waited = np.inf, 0
         while True:
+            before = self.iteration
             outcome = self._newton()
             if outcome is not None:
                 return outcome
-            waited = 0 if self.gap < 0.9 * least else waited + 1
-            least = min(least, self.gap)
+            gap = self.gap if self.sampled else self.own_gap
+            waited = 0 if gap < 0.9 * least else waited + 1
+            least = min(least, gap)
             if waited >= _PATIENCE:
                 return Outcome(self.shown, self.iteration, Status.STALLED)
+            steps = self.iteration - before
+            if not self.solved:
+                self.kappa *= _FALLS[1] ** 2
+                continue
+            if waited > 1:  # a smaller weight would only magnify rounding
+                self.a = self.t.copy()
+                continue
             self.a = self.t.copy()
-            self.kappa /= _FALL
+            self.kappa /= _FALLS[0] if steps <= _EASY else _FALLS[1] if steps > _HARD else _FALLS[2]
 
     def _newton(self) -> Outcome | None:
         """Newton's method for one round; an outcome where the run is over."""
@@ -236,25 +251,46 @@ class _Run:
         self.raw = self.give * (weight * self.a - self.s)
         self._settle()
         self.v = self._weights(self.t)
+        begun = self.iteration
         for _ in range(_STEPS_MOST):
             g, g_eta = self.w - self.v, p.e - p.F.T @ self.t
             left = 0.5 * float(g @ g) + abs(float(g_eta @ self.eta))
             self.gap = left + self.lack
             primal = 0.5 * float(self.w @ self.w) + float(p.e @ self.eta) - self.least
-            solved = left <= _INNER_SHARE * self.lack
+            self.solved = solved = left <= self.share * self.lack
             if self.gap <= 0.5 * self.enough * abs(primal) or (self.violation <= 0.5 * options.tol and solved):
                 done = self._look()
-                if done is not None or solved:
+                if done is not None or (solved and self.precise()):
                     return done
             elif solved:
-                return None if self.sampled or not options.tol else self._look()
+                done = None if self.sampled else self._look()
+                if done is not None or self.precise():
+                    return done
             elif self.callback(Snapshot(self.iteration, self.shown, None, None, np.nan, 0)):
                 return Outcome(self.shown, self.iteration, Status.STOPPED)
             if 0 <= options.max_iter <= self.iteration:
                 return Outcome(self.shown, self.iteration, Status.MAX_ITER)
             if not self._step(g, g_eta):
                 break
+        # A smooth problem has one round, and a point no step can move is as good as it gets.
+        self.solved = self.solved or self.smooth or self.iteration < begun + _STEPS_MOST
         return self._look()
+
+    def precise(self) -> bool:
+        """Whether the answers are as good by their own weights as by those they were made for; else more is asked."""
+        if self.sampled or self.own_gap <= 2.0 * self.gap or self.share <= _INNER_LEAST:
+            return True
+        self.share *= _INNER_LESS
+        return False
+
+    def _lack(self, a: NDArray[np.float64], slopes: NDArray[np.float64]) -> float:
+        """The gap that a point has at its own slopes."""
+        p, ignored = self.problem, np.empty(a.size)
+
+        def part(begin: int, end: int, sums: NDArray[np.float64]) -> None:
+            settle(a, slopes, p.lo, p.hi, p.ridge, begin, end, ignored, sums)
+
+        return float(self._over_variables(part, 3)[:, 0].sum())
 
     def _settle(self) -> None:
         p = self.problem
@@ -271,14 +307,24 @@ class _Run:
         p = self.problem
         if self.sampled:
             return Outcome(self.t, self.iteration, Status.CONVERGED)
-        a = _restored(p, self.t) if p.k else self.t.copy()
+        a = self._on_constraints() if p.k else self.t.copy()
         v = self._weights(a) if p.k else self.v
         gradient = self._products(v) + p.f0 + p.ridge * a
-        self.shown = a
-        violation = _violation(p, a, gradient + p.F @ self.eta)
+        slopes = gradient - p.ridge * a + p.F @ self.eta
+        self.own_gap = self._lack(a, slopes)
+        if self.own_gap <= self.least_own_gap:
+            self.shown, self.least_own_gap = a, self.own_gap
+        violation = _violation(p, a, slopes + p.ridge * a)
         if self.callback(Snapshot(self.iteration, a, gradient, None, violation, 0)):
             return Outcome(a, self.iteration, Status.STOPPED)
         return Outcome(a, self.iteration, Status.CONVERGED) if violation <= self.options.tol else None
+
+    def _on_constraints(self) -> NDArray[np.float64]:
+        """The answers with ``F'a = e`` restored."""
+        p = self.problem
+        if self.basis is None:
+            self.basis = orthonormal(p)
+        return restored(self.t.copy(), p.lo, p.hi, self.basis, self.s)
 
     def _step(self, g: NDArray[np.float64], g_eta: NDArray[np.float64]) -> bool:
         """One Newton step; False where none is left in this arithmetic."""
@@ -340,21 +386,3 @@ def _violation(problem: DualQP, a: NDArray[np.float64], full: NDArray[np.float64
     down = full[a > problem.lo].max(initial=0.0)
     up = (-full[a < problem.hi]).max(initial=0.0)
     return max(float(down), float(up))
-
-
-def _restored(problem: DualQP, a: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The point with ``F'a = e`` restored by its free variables, as far as they have room."""
-    for _ in range(3):
-        missing = problem.e - problem.F.T @ a
-        between = np.flatnonzero((a > problem.lo) & (a < problem.hi))
-        if between.size == 0:
-            break
-        inside = a[between]
-        room = np.minimum(inside - problem.lo[between], problem.hi[between] - inside)
-        room = np.minimum(room, 1e6 * np.median(room))
-        F = problem.F[between]
-        weighted = (room * room)[:, None] * F
-        change = weighted @ np.linalg.lstsq(F.T @ weighted, missing, rcond=None)[0]
-        a = a.copy()
-        a[between] = np.clip(inside + change, problem.lo[between], problem.hi[between])
-    return a

@@ -1,4 +1,4 @@
-"""Constraints of MPD: an orthonormal basis of them, and the way back onto them.
+"""Equality constraints on an orthonormal basis, and the way back onto them from a point near by.
 
 ``F'a = e`` is the same as ``U'a = c`` with orthonormal U, from the singular values of F. All constraints then have one
 scale, and redundant ones are gone. Multipliers lambda of U are those of F by ``F eta = U lambda``.
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 # Singular values below this share of the largest are constraints that say the same twice.
 _REDUNDANT = 1e-12
-# A residual below this share of the sums it is made of is rounding.
-_ROUNDING = 1e-15
+# A residual below this share of the sums it is made of is rounding; below the second one it is not worth taking
+# variables off their bounds.
+_ROUNDING, _WORTH_LEAVING = 1e-15, 1e-14
 # Variables at bounds that may move first, a constraint, and how their number grows where that does not do.
 _FIRST_MORE = 8
 # Newton steps onto the constraints: it is piecewise linear in few unknowns.
@@ -55,8 +56,8 @@ class Basis:
         return self.U.T @ (F @ eta)
 
 
-def orthonormal(problem: DualQP) -> Basis:
-    """The constraints of a problem on an orthonormal basis.
+def orthonormal(problem: DualQP, scale: NDArray[np.float64] | None = None) -> Basis:
+    """The constraints of a problem on an orthonormal basis, where wanted for variables ``u = scale * a``.
 
     Raises
     ------
@@ -65,7 +66,8 @@ def orthonormal(problem: DualQP) -> Basis:
     """
     if problem.k == 0:
         return Basis(np.empty((problem.n, 0)), np.empty(0), np.empty((0, 0)))
-    U, values, Vt = np.linalg.svd(problem.F, full_matrices=False)
+    F = problem.F if scale is None else problem.F / scale[:, None]
+    U, values, Vt = np.linalg.svd(F, full_matrices=False)
     kept = values > _REDUNDANT * max(float(values[0]), 1e-300)
     U, values, Vt = U[:, kept], values[kept], Vt[kept]
     c = (Vt @ problem.e) / values
@@ -93,6 +95,8 @@ def restored(
     size = float((np.abs(basis.U).T @ np.abs(a)).max()) + float(np.abs(basis.c).max())
     enough = _ROUNDING * size
     a, off = _moved(a, lo, hi, basis, np.flatnonzero(room > 0.0), room, enough)
+    if off <= _WORTH_LEAVING * size:
+        return a
     order = np.argsort(np.where(width > 0.0, np.abs(slope), np.inf), kind="stable")
     count = _FIRST_MORE * (basis.c.size + 1)
     while off > enough:
