@@ -117,6 +117,13 @@ def test_wrong_weights_are_not_taken_for_good_ones():
         LinearJudge(X, Y, machine).score(right)
 
 
+def test_nobody_is_better_than_the_reference_can_tell():
+    judge = LinearJudge(X, Y, MACHINES[0])
+    coarse = judge.refer_to(solved(OURS, MACHINES[0], {"gap_tol": 1e-2})).relative_gap
+    assert coarse > 1e-8
+    assert judge.score(solved(OURS, MACHINES[0], {"gap_tol": 1e-10})).gap >= coarse * (1.0 - 1e-9)
+
+
 def test_single_precision_and_sparse_samples_are_judged_as_they_are():
     samples = sp.csr_matrix(X, dtype=np.float32)
     score = judge_of(MACHINES[0], samples).score(solved(OURS, MACHINES[0], {"gap_tol": 1e-6}, samples))

@@ -87,12 +87,15 @@ class LinearJudge:
         self.X, self.y, self.machine = X, y, machine
         self.problem = linear_problem(X, y, machine)
         self.dual: float | None = None
+        self.resolution = _RESOLUTION
 
     def refer_to(self, solution: Weights) -> Certificate:
         """Take the certified dual objective of this solution as the reference."""
         assert solution.a is not None
         certificate, _ = certify(self.problem, solution.a)
         self.dual = certificate.dual
+        # Solutions that are better than the reference are not told apart: all are as good as its own gap, at least.
+        self.resolution = max(certificate.relative_gap, _RESOLUTION)
         return certificate
 
     def score(self, solution: Weights) -> Score:
@@ -103,7 +106,7 @@ class LinearJudge:
         if w.shape != (self.X.shape[1],) or not np.all(np.isfinite(w)):
             raise ValueError("its weights are not finite numbers, one a feature")
         primal = primal_objective(self.X, self.y, self.machine, w, solution.b)
-        gap = max((primal - self.dual) / max(primal, np.finfo(np.float64).tiny), _RESOLUTION)
+        gap = max((primal - self.dual) / max(primal, np.finfo(np.float64).tiny), self.resolution)
         if solution.a is None:
             return Score(gap)
         certificate, _ = certify(self.problem, solution.a)
