@@ -11,13 +11,16 @@ import numpy as np
 import pytest
 
 from dualgap.bench import kernel, plot, tables
+from dualgap.bench.contest import Contest
 from dualgap.bench.floor import entry_nanoseconds, floor
 from dualgap.bench.kernel import Settings, run_all, run_problem
-from dualgap.bench.libraries import LIBRARIES, OURS
+from dualgap.bench.libraries import LIBRARIES, Assignment
 from dualgap.bench.machine import describe_machine, describe_versions
+from dualgap.bench.packages import OURS
 from dualgap.bench.problems import PROBLEMS
 from dualgap.bench.results import Comparison, ProblemResult, Report, Runs, best_peer, read_report, write_report
-from dualgap.bench.worker import Answer, Assignment, OverLimitError, Worker, WorkerError, write_samples
+from dualgap.bench.samples import write_samples
+from dualgap.bench.worker import Answer, OverLimitError, Worker, WorkerError
 
 SECONDS = {OURS: 2.0, "scikit-learn": 10.0, "intelex": 4.0, "libsvm": 6.0}
 PROBLEM = PROBLEMS["breast_cancer"]
@@ -114,7 +117,7 @@ def test_a_peer_that_is_missing_or_too_slow_is_left_out_with_the_reason(monkeypa
 
 
 def test_our_goal_is_halved_until_the_judge_agrees():
-    class Contest:
+    class Recorder:
         def __init__(self):
             self.asked = []
 
@@ -124,8 +127,8 @@ def test_our_goal_is_halved_until_the_judge_agrees():
             runs.times.append(1.0)
             runs.gaps.append(3.0 * gap_tol)
 
-    contest = Contest()
-    runs = kernel._Contest.reach(contest, "float32", 1.0, 0.9)
+    contest = Recorder()
+    runs = Contest.reach(contest, "float32", 1.0, 0.9)
     assert contest.asked == [0.9, 0.45, 0.225]
     assert runs.gap == pytest.approx(0.675)
 

@@ -8,8 +8,10 @@ import sklearn.svm
 from sklearn.datasets import load_iris
 
 import dualgap
-from dualgap.bench.libraries import LIBRARIES, OURS, Solution
-from dualgap.bench.problems import PROBLEMS, Machine, Problem, subset
+from dualgap.bench.libraries import LIBRARIES, Solution
+from dualgap.bench.packages import OURS
+from dualgap.bench.problems import PROBLEMS, Machine, Problem
+from dualgap.bench.samples import subset
 from dualgap.bench.scoring import Judge, judged, repaired
 from dualgap.constraints import FEASIBLE, infeasibility
 

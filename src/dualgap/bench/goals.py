@@ -17,7 +17,7 @@ MOST_RUNS = 8
 # the start.
 _LEAST_TOL, _MOST_TOL = 1e-12, 1.0
 # How far one step goes before a bracket is found, at least and at most. The gap falls about as fast as the tolerance.
-_SHORT_STEP, _LONG_STEP = 3.0, 1000.0
+_SHORT_STEP, LONG_STEP = 3.0, 1000.0
 # Ends of a bracket that are the same for all practical purposes.
 _NARROW = 1.1
 # A third of the tolerance (or less) that does not lower the gap by a tenth has reached the end of the arithmetic; to go
@@ -50,7 +50,12 @@ class Found:
     reason: str = ""
 
 
-def loosest_tolerance(gap_at: Callable[[float], float | str], goal: float, known: Mapping[float, float]) -> Found:
+def loosest_tolerance(
+    gap_at: Callable[[float], float | str],
+    goal: float,
+    known: Mapping[float, float],
+    longest_step: float = LONG_STEP,
+) -> Found:
     """Search the loosest tolerance whose gap is at most `goal`, by bisection of its logarithm.
 
     Parameters
@@ -61,6 +66,8 @@ def loosest_tolerance(gap_at: Callable[[float], float | str], goal: float, known
         The gap to reach; between a third of it and itself the search is over.
     known : mapping
         Gaps of tolerances that have been run, at least one.
+    longest_step : float
+        The most that a tolerance is divided or multiplied by at once, before a bracket is found.
 
     Returns
     -------
@@ -68,7 +75,7 @@ def loosest_tolerance(gap_at: Callable[[float], float | str], goal: float, known
     """
     gaps = dict(known)
     for _ in range(MOST_RUNS):
-        tol = _next(gaps, goal)
+        tol = _next(gaps, goal, longest_step)
         if tol is None:
             break
         gap = gap_at(tol)
@@ -90,7 +97,7 @@ def _loosest(gaps: Mapping[float, float], goal: float) -> float | None:
     return max((tol for tol, gap in gaps.items() if gap <= goal), default=None)
 
 
-def _next(gaps: Mapping[float, float], goal: float) -> float | None:
+def _next(gaps: Mapping[float, float], goal: float, longest_step: float) -> float | None:
     """The tolerance to try, None where the search is over."""
     good = _loosest(gaps, goal)
     if good is not None and gaps[good] >= goal / _CLOSE:
@@ -102,8 +109,8 @@ def _next(gaps: Mapping[float, float], goal: float) -> float | None:
     aim = goal / sqrt(_CLOSE)
     if good is None:
         assert bad is not None
-        factor = min(max(gaps[bad] / aim, _SHORT_STEP), _LONG_STEP)
+        factor = min(max(gaps[bad] / aim, _SHORT_STEP), longest_step)
         return max(bad / factor, _LEAST_TOL) if bad > _LEAST_TOL else None
     # A gap of zero leaves the longest step.
-    factor = min(max(aim / max(gaps[good], aim / _LONG_STEP), _SHORT_STEP), _LONG_STEP)
+    factor = min(max(aim / max(gaps[good], aim / longest_step), _SHORT_STEP), longest_step)
     return min(good * factor, _MOST_TOL) if good < _MOST_TOL else None

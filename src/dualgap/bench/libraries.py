@@ -7,27 +7,31 @@ Every library offers the same function ``prepare(X, y, machine, cache_size)``, c
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import importlib.util
+import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from dualgap.bench.packages import OURS, Fit, Package, chosen, thinned
+from dualgap.bench.samples import read_samples, subset
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dualgap.bench.packages import Goal
     from dualgap.bench.problems import Machine
 
-    Goal: TypeAlias = dict[str, float]
-    Prepare: TypeAlias = Callable[[NDArray[Any], NDArray[Any] | None, Machine, float], Callable[[Goal], "Fit"]]
+    Prepare: TypeAlias = Callable[[NDArray[Any], NDArray[Any] | None, Machine, float], Callable[[Goal], Fit]]
 
-OURS = "dualgap"
-_INSTALL = "not installed; pip install 'dualgap[bench]' brings it"
-# Points of a history that are kept: more cannot be told apart in a panel of the plot.
-_MOST_EVENTS = 200
+# Samples of the warm-up: enough to start threads and to take the paths of larger problems, and over in a second.
+_WARM_ROWS = 2000
+# Megabytes of kernel cache of the second warm-up: too few for those samples, so that rows are also replaced.
+_WARM_CACHE = 4.0
+_WARM_TOL = 1e-2
 
 
 @dataclass(frozen=True)
@@ -44,32 +48,23 @@ class Solution:
         Labels in the order that the layout goes by, None where there are no classes.
     history : list of (seconds, relative gap)
         What dualgap believed on the way; empty for the others and for several pairs.
+    solver : str
+        Not read off: all machines of a comparison are solved by one.
     """
 
     support: NDArray[np.intp]
     coefficients: NDArray[np.float64]
     classes: NDArray[np.float64] | None = None
     history: list[tuple[float, float]] = field(default_factory=list)
+    solver: str = ""
 
 
 @dataclass(frozen=True)
-class Fit:
-    """One fit: what is timed, and what is done with its outcome."""
-
-    run: Callable[[], Any]
-    read: Callable[[Any], Solution]
-
-
-@dataclass(frozen=True)
-class Library:
-    """A library that takes part.
+class Library(Package):
+    """A library of kernel machines that takes part.
 
     Attributes
     ----------
-    name : str
-        As the table has it.
-    distribution, module : str
-        The package to install, and what is imported.
     rows : frozenset of str
         Formulations it solves.
     precisions : tuple of str
@@ -78,25 +73,57 @@ class Library:
         See the module.
     """
 
-    name: str
-    distribution: str
-    module: str
     rows: frozenset[str]
     precisions: tuple[str, ...]
     prepare: Prepare
 
     def absence(self, row: str) -> str:
         """Why it cannot take part, or nothing."""
-        if row not in self.rows:
-            return f"has no {row}"
-        return _INSTALL if importlib.util.find_spec(self.module) is None else ""
+        return self.missing() if row in self.rows else f"has no {row}"
 
-    def version(self) -> str | None:
-        """The version that is installed, None where it is not."""
-        try:
-            return importlib.metadata.version(self.distribution)
-        except importlib.metadata.PackageNotFoundError:
-            return None
+
+@dataclass(frozen=True)
+class Assignment:
+    """Who solves what: all that a worker has to know.
+
+    Attributes
+    ----------
+    library, precision : str
+        Key of `LIBRARIES`, and the dtype of the samples.
+    machine : Machine
+        Formulation and parameters.
+    folder : Path
+        Where `write_samples` put the samples.
+    cache_size : float
+        Megabytes for kernel values.
+    threads : int
+        Threads that OpenMP may use.
+    """
+
+    library: str
+    precision: str
+    machine: Machine
+    folder: Path
+    cache_size: float
+    threads: int
+
+    def start(self) -> tuple[Callable[[Goal], Fit], float]:
+        """Read the samples, warm up and prepare: what makes fits, and the seconds of the warm-up."""
+        X, y = read_samples(self.folder, self.precision)
+        began = time.perf_counter()
+        self._warm_up(X, y)
+        took = time.perf_counter() - began
+        return LIBRARIES[self.library].prepare(X, y, self.machine, self.cache_size), took
+
+    def _warm_up(self, X: Any, y: Any) -> None:
+        """Small fits of the same kind: what they compile, load or start is not timed later."""
+        X, y = subset(X, y, _WARM_ROWS)
+        machine = self.machine
+        if machine.row == "svdd":
+            machine = replace(machine, C=1.0 / (machine.nu * X.shape[0]))
+        goal = {"gap_tol" if self.library == OURS else "tol": _WARM_TOL}
+        for cache_size in (self.cache_size, _WARM_CACHE):
+            LIBRARIES[self.library].prepare(X, y, machine, cache_size)(goal).run()
 
 
 _ESTIMATOR = {
@@ -137,10 +164,7 @@ def _history(model: Any) -> list[tuple[float, float]]:
     history = getattr(model, "history_", None)
     if history is None or isinstance(history, list):
         return []
-    points = [(e.seconds, e.relative_gap) for e in history.events if np.isfinite(e.relative_gap) and e.relative_gap > 0]
-    # The last one is where the run ended and always belongs to it.
-    kept = np.unique(np.linspace(0, len(points) - 1, min(len(points), _MOST_EVENTS)).astype(np.intp))
-    return [points[i] for i in kept] if points else []
+    return thinned(history.events)
 
 
 # The numbers that LIBSVM has for its formulations.
@@ -220,7 +244,4 @@ PEERS = tuple(name for name in LIBRARIES if name != OURS)
 
 def select_peers(names: list[str]) -> tuple[str, ...]:
     """The peers of these names; all of them for an empty list."""
-    for name in names:
-        if name not in PEERS:
-            raise ValueError(f"there is no peer {name!r}; choose among {', '.join(PEERS)}.")
-    return tuple(name for name in PEERS if name in names) if names else PEERS
+    return tuple(chosen(names, PEERS, "peer"))

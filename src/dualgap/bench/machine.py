@@ -12,7 +12,11 @@ from typing import Any
 # Parts of dualgap that no fit goes through: a change there leaves results comparable.
 _BESIDE = ("bench", "cli", "report")
 # What decides how fast the libraries are, beside themselves.
-_PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "scikit-learn-intelex", "daal", "libsvm-official", "tbb")
+_BELOW = ("numpy", "scipy", "numba", "scikit-learn")
+_PACKAGES = {
+    "kernel": (*_BELOW, "scikit-learn-intelex", "daal", "libsvm-official", "tbb"),
+    "linear": (*_BELOW, "liblinear-official", "skglm", "snapml"),
+}
 
 
 def available_cores() -> int:
@@ -35,13 +39,13 @@ def describe_machine() -> dict[str, Any]:
     }
 
 
-def describe_versions() -> dict[str, str | None]:
-    """Versions of everything that is compared or computed with; None for what is not installed."""
+def describe_versions(kind: str = "kernel") -> dict[str, str | None]:
+    """Versions of everything that a comparison computes with; None for what is not installed."""
     from dualgap import __version__
 
     found: dict[str, str | None] = {"python": platform.python_version(), "dualgap": __version__}
     found["dualgap source"] = _source_digest()
-    for name in _PACKAGES:
+    for name in _PACKAGES[kind]:
         try:
             found[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:

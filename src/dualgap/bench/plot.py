@@ -7,14 +7,27 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dualgap.bench.libraries import OURS, PEERS
+from dualgap.bench.packages import OURS
 
 if TYPE_CHECKING:
-    from dualgap.bench.results import ProblemResult, Report, Runs
+    from dualgap.bench.results import Compared, Report, Runs
 
 # Okabe and Ito's colours, which the colour-blind can tell apart; shapes say the same once more.
-_COLOUR = {OURS: "#0072B2", "scikit-learn": "#D55E00", "intelex": "#009E73", "libsvm": "#CC79A7"}
-_SHAPE = {OURS: "o", "scikit-learn": "s", "intelex": "D", "libsvm": "^"}
+_LOOK = {
+    OURS: ("#0072B2", "o"),
+    "scikit-learn": ("#D55E00", "s"),
+    "intelex": ("#009E73", "D"),
+    "libsvm": ("#CC79A7", "^"),
+    "liblinear": ("#CC79A7", "^"),
+    "sgd": ("#E69F00", "v"),
+    "skglm": ("#009E73", "D"),
+    "snapml": ("#56B4E9", "P"),
+    "snapml-threads": ("#F0E442", "X"),
+}
+# What the gaps of a comparison are: of linear machines dualgap's own and those of peers to the best dual value.
+_GAP = {"kernel": "relative duality gap", "linear": "relative gap"}
+# Gaps below have nothing to tell but that a problem was solved exactly; they are drawn here.
+_EXACT = 1e-13
 _STYLE: dict[str, Any] = {"float64": "-", "float32": (0, (4, 1.5))}
 _INK, _GRID = "#333333", "#e3e3e3"
 # Panels side by side, and the size of one in inches: four fit the width of a screen.
@@ -60,24 +73,24 @@ def save_plot(report: Report, path: Path) -> None:
         panel.set_visible(False)
     panels[0].set_ylim(_ROOM * _least_gap(results, report.settings.get("gap")), _TOP)  # shared by all
     figure.supxlabel("seconds of training", fontsize=11, color=_INK)
-    figure.supylabel("relative duality gap", fontsize=11, color=_INK)
+    figure.supylabel(_GAP[report.kind], fontsize=11, color=_INK)
     _head(figure, entries, ncols, size[1])
     with atomic_write(path) as file:
         figure.savefig(file, format=path.suffix.lower().lstrip("."), dpi=150)
 
 
-def _has_points(result: ProblemResult) -> bool:
+def _has_points(result: Compared) -> bool:
     return any(runs.gap for c in [*result.default, *result.tight] for runs in (c.peer, c.ours))
 
 
-def _least_gap(results: list[ProblemResult], goal: float | None) -> float:
+def _least_gap(results: list[Compared], goal: float | None) -> float:
     """The smallest gap that is drawn."""
     measured = [runs.gap for r in results for c in [*r.default, *r.tight] for runs in (c.peer, c.ours) if runs.gap]
     believed = [gap for r in results for points in r.history.values() for _, gap in points if gap > 0.0]
-    return min([*measured, *believed, goal or 1.0])
+    return max(min([*measured, *believed, goal or 1.0]), _EXACT)
 
 
-def _draw(panel: Any, result: ProblemResult, goal: float | None) -> None:
+def _draw(panel: Any, result: Compared, goal: float | None) -> None:
     panel.set_xscale("log")
     panel.set_yscale("log")
     panel.set_title(result.name, fontsize=11, color=_INK, loc="left", pad=16, fontweight="bold")
@@ -102,7 +115,7 @@ def _draw(panel: Any, result: ProblemResult, goal: float | None) -> None:
         panel.axhline(goal, color="#999999", linewidth=0.8, linestyle=(0, (2, 2)), zorder=1)
     for precision, points in result.history.items():
         _line(panel, points, precision)
-    for name in PEERS:
+    for name in _LOOK:
         for precision in ("float64", "float32"):
             _peer(panel, result, name, precision)
     _readable_seconds(panel)
@@ -122,15 +135,15 @@ def _readable_seconds(panel: Any) -> None:
 
 def _line(panel: Any, points: list[tuple[float, float]], precision: str) -> None:
     """Our way: believed gaps, ended by the certified one."""
-    shown = [(seconds, gap) for seconds, gap in points if seconds > 0.0 and gap > 0.0]
+    shown = [(seconds, max(gap, _EXACT)) for seconds, gap in points if seconds > 0.0 and gap > 0.0]
     if not shown:
         return
     seconds, gaps = zip(*shown, strict=True)
-    panel.plot(seconds, gaps, color=_COLOUR[OURS], linewidth=1.6, linestyle=_STYLE[precision], zorder=3)
+    panel.plot(seconds, gaps, color=_LOOK[OURS][0], linewidth=1.6, linestyle=_STYLE[precision], zorder=3)
     panel.plot(seconds[-1:], gaps[-1:], markersize=5.5, zorder=4, **_marker(OURS, precision))
 
 
-def _peer(panel: Any, result: ProblemResult, name: str, precision: str) -> None:
+def _peer(panel: Any, result: Compared, name: str, precision: str) -> None:
     """A peer's settings as points, joined because they belong together."""
     runs: list[Runs] = [
         c.peer
@@ -139,23 +152,23 @@ def _peer(panel: Any, result: ProblemResult, name: str, precision: str) -> None:
     ]
     if not runs:
         return
-    points = sorted({(one.seconds, one.gap) for one in runs if one.seconds and one.gap})
+    points = sorted({(one.seconds, max(one.gap, _EXACT)) for one in runs if one.seconds and one.gap})
     seconds, gaps = zip(*points, strict=True)
-    panel.plot(seconds, gaps, color=_COLOUR[name], linewidth=0.8, alpha=0.6, zorder=2)
+    panel.plot(seconds, gaps, color=_LOOK[name][0], linewidth=0.8, alpha=0.6, zorder=2)
     panel.plot(seconds, gaps, linestyle="none", markersize=6, zorder=5, **_marker(name, precision))
 
 
 def _marker(name: str, precision: str) -> dict[str, Any]:
     """Filled for double precision, hollow for single."""
     return {
-        "marker": _SHAPE[name],
-        "markerfacecolor": _COLOUR[name] if precision == "float64" else "white",
-        "markeredgecolor": _COLOUR[name],
+        "marker": _LOOK[name][1],
+        "markerfacecolor": _LOOK[name][0] if precision == "float64" else "white",
+        "markeredgecolor": _LOOK[name][0],
         "markeredgewidth": 1.3,
     }
 
 
-def _entries(results: list[ProblemResult]) -> list[Any]:
+def _entries(results: list[Compared]) -> list[Any]:
     """The legend: everybody who has a point somewhere."""
     from matplotlib.lines import Line2D
 
@@ -167,11 +180,11 @@ def _entries(results: list[ProblemResult]) -> list[Any]:
         if runs.gap
     }
     entries = []
-    for name in (OURS, *PEERS):
+    for name in _LOOK:
         for precision in ("float64", "float32"):
             if (name, precision) in drawn:
                 style: Any = "none" if name != OURS else _STYLE[precision]
-                look = {"color": _COLOUR[name], "linestyle": style, **_marker(name, precision)}
+                look = {"color": _LOOK[name][0], "linestyle": style, **_marker(name, precision)}
                 entries.append(Line2D([], [], label=f"{name} {precision}", **look))
     return entries
 

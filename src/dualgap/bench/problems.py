@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+
+from dualgap.bench.packages import chosen
+from dualgap.bench.preparation import WHITE, breast_cancer, read_file, signs, standardised
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -15,8 +18,6 @@ if TYPE_CHECKING:
 
 # Seed of the permutation that draws rows of the larger sets: any would do, but it has to be the same every time.
 _SEED = 0
-# Largest value of a pixel.
-_WHITE = 255.0
 
 
 @dataclass(frozen=True)
@@ -105,44 +106,25 @@ def read_problem(problem: Problem) -> Samples:
     return X, y
 
 
-def subset(X: NDArray[Any], y: NDArray[Any] | None, size: int) -> tuple[NDArray[Any], NDArray[Any] | None]:
-    """At most `size` samples with the classes (or targets) in the proportions of the whole."""
-    if X.shape[0] <= size:
-        return X, y
-    order = np.arange(X.shape[0]) if y is None else np.argsort(y, kind="stable")
-    chosen = np.sort(order[np.linspace(0, X.shape[0] - 1, size).astype(np.intp)])
-    return np.ascontiguousarray(X[chosen]), None if y is None else y[chosen]
-
-
-def check_files(problems: list[Problem]) -> None:
-    """Find out, before hours of work are done, whether all data is there."""
+def check_files(files: Iterable[str]) -> None:
+    """Find out, before hours of work are done, whether all data is there; the empty name needs no file."""
     from dualgap.datasets import find
 
-    for name in dict.fromkeys(problem.file for problem in problems if problem.file):
-        find(name)
+    for name in dict.fromkeys(files):
+        if name:
+            find(name)
 
 
 def select(names: list[str]) -> list[Problem]:
     """The problems of these names, in the order of the table; the usual ones for an empty list."""
-    for name in names:
-        if name not in PROBLEMS:
-            raise ValueError(f"there is no problem {name!r}; choose among {', '.join(PROBLEMS)}.")
     if not names:
         return [problem for problem in PROBLEMS.values() if problem.usual]
-    return [problem for problem in PROBLEMS.values() if problem.name in names]
+    return [PROBLEMS[name] for name in chosen(names, PROBLEMS, "problem")]
 
 
 def _file(name: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    from dualgap.datasets import find, load
-
-    data = load(find(name))
-    assert data.y is not None
-    X: Any = data.X  # sparse: the files are LIBSVM text
-    return X.toarray(order="C"), data.y.astype(np.float64)
-
-
-def _signs(chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
-    return np.where(chosen, 1.0, -1.0)
+    X, y = read_file(name)
+    return X.toarray(order="C"), y
 
 
 def _drawn(total: int, size: int) -> NDArray[np.intp]:
@@ -161,21 +143,21 @@ def _covtype(size: int, labelled: bool = True) -> Callable[[], Samples]:
         rows = _drawn(len(X), size)
         # A column that never varies is left at zero.
         X = (X[rows] - low) / np.where(high > low, high - low, 1.0)
-        return X, _signs(y[rows] == 2) if labelled else None
+        return X, signs(y[rows] == 2) if labelled else None
 
     return read
 
 
 def _letter() -> Samples:
     X, y = _file("letter")
-    return X, _signs(y <= 13)  # the first half of the alphabet
+    return X, signs(y <= 13)  # the first half of the alphabet
 
 
 def _mnist(size: int) -> Callable[[], Samples]:
     def read() -> Samples:
         X, y = _file("mnist")
         rows = _drawn(len(X), size)
-        return X[rows] / _WHITE, _signs(y[rows] % 2 == 1)
+        return X[rows] / WHITE, signs(y[rows] % 2 == 1)
 
     return read
 
@@ -183,21 +165,9 @@ def _mnist(size: int) -> Callable[[], Samples]:
 def _standardised(name: str) -> Callable[[], Samples]:
     def read() -> Samples:
         X, y = _file(name)
-        return _standard(X), (y - y.mean()) / y.std()
+        return standardised(X), (y - y.mean()) / y.std()
 
     return read
-
-
-def _standard(X: NDArray[np.float64]) -> NDArray[np.float64]:
-    spread = X.std(axis=0)
-    return (X - X.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0)
-
-
-def _breast_cancer() -> Samples:
-    from sklearn.datasets import load_breast_cancer
-
-    X, y = load_breast_cancer(return_X_y=True)
-    return _standard(X), _signs(y == 1)
 
 
 _EQUIVALENT = "no peer has svdd: theirs is the equivalent one-class machine, scored as svdd"
@@ -233,6 +203,6 @@ PROBLEMS: dict[str, Problem] = {
         ),
         Problem("cpusmall_nu_svr", "cpusmall", _standardised("cpusmall"), "nu_svr", C=10.0, nu=0.5, extra=True),
         # Bundled with scikit-learn, so that the command can be tried without any file; too small to compare speed.
-        Problem("breast_cancer", "", _breast_cancer, C=10.0, usual=False),
+        Problem("breast_cancer", "", breast_cancer, C=10.0, usual=False),
     )
 }

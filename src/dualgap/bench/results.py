@@ -7,9 +7,12 @@ import math
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-FORMAT = "dualgap bench kernel"
+if TYPE_CHECKING:
+    from dualgap.bench.scoring import Score
+    from dualgap.bench.worker import Answer
+
 # To be raised when a reader of the old file would misunderstand the new one.
 _SCHEMA = 1
 
@@ -23,7 +26,7 @@ class Runs:
     library, precision : str
         Who, and the dtype of its samples.
     goal : dict
-        ``{"tol": ...}`` or ``{"gap_tol": ...}``; empty where nothing was run.
+        ``{"tol": ...}`` (and limits of iterations) or ``{"gap_tol": ...}``; empty where nothing was run.
     times : list of float
         Seconds of every fit.
     gaps : list of float
@@ -34,6 +37,12 @@ class Runs:
         Largest violation of the constraints that had to be repaired for the score.
     reason : str
         Why there is no result; empty where there is one.
+    certified : list of float
+        Of dualgap, where the gaps above are measured against a reference: its own duality gap of every fit.
+    warning : str
+        What the library warned of: that its iterations ran out.
+    solver : str
+        Which of its solvers the library took, where it says so.
     """
 
     library: str
@@ -45,6 +54,20 @@ class Runs:
     entries: int = 0
     repaired: float = 0.0
     reason: str = ""
+    certified: list[float] = field(default_factory=list)
+    warning: str = ""
+    solver: str = ""
+
+    def add(self, answer: Answer, score: Score) -> None:
+        """Note a fit and what the judge says of it."""
+        self.times.append(answer.seconds)
+        self.gaps.append(score.gap)
+        self.support, self.entries = score.support, score.entries
+        self.repaired = max(self.repaired, score.repaired)
+        if score.certified is not None:
+            self.certified.append(score.certified)
+        self.warning = self.warning or answer.warning
+        self.solver = answer.solution.solver
 
     @property
     def seconds(self) -> float | None:
@@ -72,13 +95,13 @@ class Comparison:
 
 
 @dataclass
-class ProblemResult:
-    """Everything about one problem.
+class Compared:
+    """What every comparison says of a problem.
 
     Attributes
     ----------
     name, title, remark : str
-        From `problems.Problem`.
+        Of the problem.
     extra : bool
         Whether it belongs below the others.
     n, d : int
@@ -89,12 +112,6 @@ class ProblemResult:
         Everybody at a common gap; empty where there was no second table.
     warm_up : dict
         Seconds that "library precision" took to compile, load and fit a part once.
-    memory : dict
-        Bytes that dualgap's process grew by beyond its data, by precision.
-    floor, entry_nanoseconds : float or None
-        Seconds for the kernel values between samples and support vectors, and what one of them was measured to cost.
-    product_nanoseconds : float or None
-        What BLAS takes in float32 for the inner product alone.
     history : dict
         By precision: seconds and believed gaps of dualgap's tightest run.
     """
@@ -108,10 +125,6 @@ class ProblemResult:
     default: list[Comparison] = field(default_factory=list)
     tight: list[Comparison] = field(default_factory=list)
     warm_up: dict[str, float] = field(default_factory=dict)
-    memory: dict[str, int] = field(default_factory=dict)
-    floor: float | None = None
-    entry_nanoseconds: float | None = None
-    product_nanoseconds: float | None = None
     history: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
 
     def headline(self, precision: str = "float64") -> Runs | None:
@@ -123,13 +136,59 @@ class ProblemResult:
 
 
 @dataclass
+class ProblemResult(Compared):
+    """Everything about one kernel problem.
+
+    Attributes
+    ----------
+    memory : dict
+        Bytes that dualgap's process grew by beyond its data, by precision.
+    floor, entry_nanoseconds : float or None
+        Seconds for the kernel values between samples and support vectors, and what one of them was measured to cost.
+    product_nanoseconds : float or None
+        What BLAS takes in float32 for the inner product alone.
+    """
+
+    memory: dict[str, int] = field(default_factory=dict)
+    floor: float | None = None
+    entry_nanoseconds: float | None = None
+    product_nanoseconds: float | None = None
+
+
+@dataclass
+class LinearResult(Compared):
+    """Everything about one linear problem.
+
+    Attributes
+    ----------
+    precision : str
+        The dtype of its samples.
+    nonzeros : int
+        Entries of the samples that are stored.
+    reference : dict
+        The run that everybody is measured against: its certified "dual" and "gap", and its "seconds".
+    spread : list of Runs
+        Fits to the common gap, each time from another seed; empty where none were asked for.
+    """
+
+    precision: str = "float64"
+    nonzeros: int = 0
+    reference: dict[str, float] = field(default_factory=dict)
+    spread: list[Runs] = field(default_factory=list)
+
+
+_RESULT: dict[str, type[Compared]] = {"kernel": ProblemResult, "linear": LinearResult}
+
+
+@dataclass
 class Report:
-    """All problems, where and with what they were run."""
+    """All problems, where and with what they were run; `kind` is the command that did it."""
 
     machine: dict[str, Any]
     versions: dict[str, str | None]
     settings: dict[str, Any]
-    problems: list[ProblemResult] = field(default_factory=list)
+    problems: list[Any] = field(default_factory=list)
+    kind: str = "kernel"
 
 
 def best_peer(comparisons: list[Comparison], precision: str) -> Comparison | None:
@@ -142,27 +201,34 @@ def write_report(report: Report, path: Path) -> None:
     """Write the file, all at once."""
     from dualgap.formats.atomic import atomic_write
 
-    content = {"format": FORMAT, "schema": _SCHEMA, **asdict(report)}
+    parts = asdict(report)
+    content = {"format": _format(parts.pop("kind")), "schema": _SCHEMA, **parts}
     with atomic_write(path) as file:
         file.write(json.dumps(content, indent=1).encode() + b"\n")
 
 
-def read_report(path: Path) -> Report:
-    """Read what `write_report` wrote."""
+def read_report(path: Path, kind: str = "kernel") -> Report:
+    """Read what `write_report` wrote of a comparison of this kind."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        if content["format"] != FORMAT or content["schema"] != _SCHEMA:
+        if content["format"] != _format(kind) or content["schema"] != _SCHEMA:
             raise ValueError
-        problems = [_problem(entry) for entry in content["problems"]]
-        return Report(content["machine"], content["versions"], content["settings"], problems)
+        problems = [_problem(entry, kind) for entry in content["problems"]]
+        return Report(content["machine"], content["versions"], content["settings"], problems, kind)
     except (ValueError, KeyError, TypeError):
-        raise ValueError(f"{path}: is not a file that this version's '{FORMAT} --json' wrote.") from None
+        raise ValueError(f"{path}: is not a file that this version's '{_format(kind)} --json' wrote.") from None
 
 
-def _problem(entry: dict[str, Any]) -> ProblemResult:
-    sides = {side: [_comparison(c) for c in entry[side]] for side in ("default", "tight")}
-    history = {precision: [(s, g) for s, g in points] for precision, points in entry["history"].items()}
-    return ProblemResult(**{**entry, **sides, "history": history})
+def _format(kind: str) -> str:
+    return f"dualgap bench {kind}"
+
+
+def _problem(entry: dict[str, Any], kind: str) -> Compared:
+    parts: dict[str, Any] = {side: [_comparison(c) for c in entry[side]] for side in ("default", "tight")}
+    parts["history"] = {precision: [(s, g) for s, g in points] for precision, points in entry["history"].items()}
+    if "spread" in entry:
+        parts["spread"] = [Runs(**runs) for runs in entry["spread"]]
+    return _RESULT[kind](**{**entry, **parts})
 
 
 def _comparison(entry: dict[str, Any]) -> Comparison:

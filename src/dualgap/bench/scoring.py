@@ -48,12 +48,15 @@ class Score:
         Kernel values between samples and support vectors, summed over the pairs.
     repaired : float
         What was missing of the constraints before they were repaired (relative, see `constraints.infeasibility`).
+    certified : float or None
+        The solution's own duality gap, where `gap` is something else and there is one.
     """
 
     gap: float
-    support: int
-    entries: int
-    repaired: float
+    support: int = 0
+    entries: int = 0
+    repaired: float = 0.0
+    certified: float | None = None
 
 
 class Judge:

@@ -16,10 +16,11 @@ from dualgap.report.wording import at_most
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from dualgap.bench.results import Comparison, ProblemResult, Report, Runs
+    from dualgap.bench.results import Compared, Comparison, ProblemResult, Report, Runs
 
 NOTHING = "-"
 _BEST = "*"
+_PRECISIONS = ("float64", "float32")
 
 
 @dataclass(frozen=True)
@@ -41,15 +42,21 @@ def geometric_mean(values: Sequence[float]) -> float:
     return math.exp(sum(math.log(value) for value in values) / len(values))
 
 
-def means(results: Iterable[ProblemResult], side: str) -> list[Mean]:
-    """Geometric means of the ratios: over the best peer of each precision and over scikit-learn.
+def means(
+    results: Iterable[Compared], side: str, peers: Sequence[str] = ("scikit-learn",), best: bool = True
+) -> list[Mean]:
+    """Geometric means of the ratios: over the best peer of each precision and over named ones.
 
     Parameters
     ----------
-    results : iterable of ProblemResult
+    results : iterable of Compared
         The problems; those without a ratio do not count.
     side : {"default", "tight"}
         Which comparison.
+    peers : sequence of str
+        The named ones.
+    best : bool
+        Whether there is a best peer: not where each of them reaches another gap.
 
     Returns
     -------
@@ -58,11 +65,13 @@ def means(results: Iterable[ProblemResult], side: str) -> list[Mean]:
     """
     sides: list[list[Comparison]] = [getattr(result, side) for result in results]
     groups: list[tuple[str, str, list[Comparison]]] = []
-    for precision in ("float64", "float32"):
-        best = [best_peer(comparisons, precision) for comparisons in sides]
-        groups.append(("the best peer", precision, [c for c in best if c is not None]))
-    named = [c for comparisons in sides for c in comparisons if c.peer.library == "scikit-learn"]
-    groups.append(("scikit-learn", "float64", named))
+    for precision in _PRECISIONS if best else ():
+        fastest = [best_peer(comparisons, precision) for comparisons in sides]
+        groups.append(("the best peer", precision, [c for c in fastest if c is not None]))
+    for name in peers:
+        for precision in _PRECISIONS:
+            of_name = [c for comparisons in sides for c in comparisons if c.peer.library == name]
+            groups.append((name, precision, [c for c in of_name if c.peer.precision == precision]))
     found = []
     for over, precision, comparisons in groups:
         ratios = [c.ratio for c in comparisons if c.ratio is not None]
@@ -90,7 +99,7 @@ class Footnotes:
 
 def problem_table(results: Iterable[ProblemResult]) -> Table:
     """What was solved, and what dualgap needed at least and at most."""
-    table = _table(
+    table = table_of(
         "problem",
         "machine",
         right=("n", "d", "vectors", "ns/value", "SGEMM", "floor s", "time/floor", "memory", "warm-up s"),
@@ -107,35 +116,40 @@ def problem_table(results: Iterable[ProblemResult]) -> Table:
             NOTHING if runs is None else f"{runs.support:,}",
             _nanoseconds(result.entry_nanoseconds),
             _nanoseconds(result.product_nanoseconds),
-            _seconds(result.floor),
+            in_seconds(result.floor),
             over_floor,
             _megabytes(result.memory.get("float64")),
-            _seconds(result.warm_up.get("dualgap float64")),
+            in_seconds(result.warm_up.get("dualgap float64")),
         )
     return table
 
 
-def comparison_table(results: Iterable[ProblemResult], side: str, notes: Footnotes) -> Table:
-    """Times of peers and of dualgap, a line a peer; `side` is "default" or "tight"."""
-    table = _table("problem", "input", "peer", right=("tol", "its gap", "peer s", "our gap", "dualgap s", "ratio"))
+def comparison_table(results: Iterable[Compared], side: str, notes: Footnotes, best: bool = True) -> Table:
+    """Times of peers and of dualgap, a line a peer; `side` is "default" or "tight", `best` marks the fastest peer."""
+    results = list(results)
+    proved = any(c.ours.certified for result in results for c in getattr(result, side))
+    right = ["tol", "its gap", "peer s", "our gap", *(["certified"] if proved else []), "dualgap s", "ratio"]
+    table = table_of("problem", "input", "peer", right=right)
     for result in results:
         comparisons: list[Comparison] = getattr(result, side)
-        best = [best_peer(comparisons, precision) for precision in ("float64", "float32")]
+        fastest = [best_peer(comparisons, precision) for precision in _PRECISIONS] if best else []
         shown = result.name + (f" {notes.mark(result.remark)}" if result.remark else "")
         for comparison in comparisons:
-            table.add_row(Text(shown), *_cells(comparison, any(comparison is one for one in best), notes))
+            marked = any(comparison is one for one in fastest)
+            table.add_row(Text(shown), *_cells(comparison, marked, proved, notes))
             shown = ""
     return table
 
 
-def _cells(comparison: Comparison, best: bool, notes: Footnotes) -> list[Text]:
+def _cells(comparison: Comparison, best: bool, proved: bool, notes: Footnotes) -> list[Text]:
     peer, ours, ratio = comparison.peer, comparison.ours, comparison.ratio
     name = peer.library + (_BEST if best else "")
     cells = [peer.precision, name, *_measured(peer, notes)]
     gap, seconds = _measured(ours, notes)[1:] if ours.times or ours.reason else (NOTHING, NOTHING)
+    certified = [at_most(max(ours.certified)) if ours.certified and not ours.reason else NOTHING] if proved else []
     style = "" if ratio is None else "green" if ratio >= 1.0 else "yellow"
     shown = NOTHING if ratio is None else f"{ratio:.2f}"
-    return [*(Text(cell) for cell in [*cells, gap, seconds]), Text(shown, style=style)]
+    return [*(Text(cell) for cell in [*cells, gap, *certified, seconds]), Text(shown, style=style)]
 
 
 def _measured(runs: Runs, notes: Footnotes) -> tuple[str, str, str]:
@@ -144,7 +158,8 @@ def _measured(runs: Runs, notes: Footnotes) -> tuple[str, str, str]:
         return NOTHING, NOTHING, "none " + notes.mark(f"{runs.library}: {runs.reason}")
     tol = runs.goal.get("tol")
     gap = NOTHING if runs.gap is None else at_most(runs.gap)
-    return NOTHING if tol is None else f"{tol:.1e}", gap, _seconds(runs.seconds)
+    warned = f" {notes.mark(f'{runs.library} warned: {runs.warning}')}" if runs.warning else ""
+    return NOTHING if tol is None else f"{tol:.1e}", gap, in_seconds(runs.seconds) + warned
 
 
 def thread_line(report: Report) -> str:
@@ -156,7 +171,8 @@ def thread_line(report: Report) -> str:
     return f"dualgap {threads}{intelex}{libsvm}, scikit-learn 1 (it has no more)"
 
 
-def _table(*left: str, right: Sequence[str]) -> Table:
+def table_of(*left: str, right: Sequence[str]) -> Table:
+    """An empty table with these headings."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for heading in left:
         table.add_column(heading, no_wrap=True)
@@ -169,7 +185,7 @@ def _nanoseconds(value: float | None) -> str:
     return NOTHING if value is None else f"{value:.2f}"
 
 
-def _seconds(value: float | None) -> str:
+def in_seconds(value: float | None) -> str:
     """Three digits: medians of a few runs are not better than that."""
     if value is None:
         return NOTHING

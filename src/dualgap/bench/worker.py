@@ -8,33 +8,26 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-
-from dualgap.bench.libraries import LIBRARIES, OURS, Solution
-from dualgap.bench.problems import subset
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-    from dualgap.bench.libraries import Fit, Goal
-    from dualgap.bench.problems import Machine
+    from dualgap.bench.packages import Fit, Goal
 
-# Samples of the warm-up: enough to start threads and to take the paths of larger problems, and over in a second.
-_WARM_ROWS = 2000
-# Megabytes of kernel cache of the second warm-up: too few for those samples, so that rows are also replaced.
-_WARM_CACHE = 4.0
-_WARM_TOL = 1e-2
 # Seconds for starting, reading and warming up, which no limit on a fit includes: compiling takes a minute at most.
 _START_LIMIT = 600.0
 # Seconds a process gets to end by itself before it is killed.
 _LAST_CALL = 2.0
 _VARIABLE = "OMP_NUM_THREADS"
+# What scikit-learn and those who follow it warn with where iterations ran out, and what dualgap does.
+_UNFINISHED = ("ConvergenceWarning", "NotCertifiedWarning")
+# Characters of a message that a table can bear below it.
+_MESSAGE = 160
 
 
 class WorkerError(RuntimeError):
@@ -45,47 +38,25 @@ class OverLimitError(RuntimeError):
     """The fit did not end within its limit and was ended."""
 
 
-@dataclass(frozen=True)
-class Assignment:
-    """Who solves what: all that a worker has to know.
+class Task(Protocol):
+    """Who solves what: sent to the process, which begins with `start`."""
 
-    Attributes
-    ----------
-    library, precision : str
-        Key of `LIBRARIES`, and the dtype of the samples.
-    machine : Machine
-        Formulation and parameters.
-    folder : Path
-        Holds ``X.<precision>.npy`` and, where there are labels, ``y.npy``.
-    cache_size : float
-        Megabytes for kernel values.
-    threads : int
-        Threads that OpenMP may use.
-    """
+    @property
+    def threads(self) -> int:
+        """Threads that OpenMP may use."""
 
-    library: str
-    precision: str
-    machine: Machine
-    folder: Path
-    cache_size: float
-    threads: int
+    def start(self) -> tuple[Callable[[Goal], Fit], float]:
+        """Read the samples, warm up and prepare: what makes fits, and the seconds of the warm-up."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A solution, how long it took, and the bytes that the process grew by beyond its data."""
+    """A solution, how long it took, the bytes that the process grew by beyond its data, and a warning it gave."""
 
-    solution: Solution
+    solution: Any
     seconds: float
     grown: int | None = None
-
-
-def write_samples(folder: Path, X: Any, y: Any, precisions: tuple[str, ...]) -> None:
-    """Put the samples where workers read them: through a pipe they would be held twice, which spoils peak memory."""
-    for precision in precisions:
-        np.save(folder / f"X.{precision}.npy", np.ascontiguousarray(X, dtype=precision))
-    if y is not None:
-        np.save(folder / "y.npy", y)
+    warning: str = ""
 
 
 class Worker:
@@ -93,7 +64,7 @@ class Worker:
 
     Parameters
     ----------
-    assignment : Assignment
+    task : Task
         What it is for.
 
     Attributes
@@ -102,11 +73,11 @@ class Worker:
         Seconds that compiling or loading code and a first small fit took.
     """
 
-    def __init__(self, assignment: Assignment) -> None:
+    def __init__(self, task: Task) -> None:
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs, assignment), daemon=True)
-        with _environment(_VARIABLE, str(assignment.threads)):
+        self._process = context.Process(target=_serve, args=(theirs, task), daemon=True)
+        with _environment(_VARIABLE, str(task.threads)):
             self._process.start()
         theirs.close()
         self.warm_up = float(self._receive(_START_LIMIT))
@@ -161,24 +132,17 @@ def _environment(name: str, value: str) -> Iterator[None]:
             os.environ[name] = before
 
 
-def _serve(connection: Connection, assignment: Assignment) -> None:
+def _serve(connection: Connection, task: Task) -> None:
     """What the process does: prepare, warm up, then fit once for each goal until there are none."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends this process
     warnings.simplefilter("ignore")  # whether a solution is good is the judge's to say
     try:
-        library, precision = LIBRARIES[assignment.library], assignment.precision
-        X = np.load(assignment.folder / f"X.{precision}.npy")
-        labels = assignment.folder / "y.npy"
-        y = np.load(labels) if labels.exists() else None
-        began = time.perf_counter()
-        _warm_up(X, y, assignment)
-        took = time.perf_counter() - began
-        ready = library.prepare(X, y, assignment.machine, assignment.cache_size)
+        ready, took = task.start()
     except Exception as error:
         connection.send(("error", _sentence(error)))
         return
     connection.send(("ready", took))
-    with suppress(EOFError):  # the parent is gone
+    with suppress(EOFError, BrokenPipeError):  # the parent is gone
         while (goal := connection.recv()) is not None:
             try:
                 connection.send(("answer", _fit(ready(goal))))
@@ -188,27 +152,20 @@ def _serve(connection: Connection, assignment: Assignment) -> None:
 
 def _fit(fit: Fit) -> Answer:
     before = forget_peak()
-    began = time.perf_counter()
-    model = fit.run()
-    took = time.perf_counter() - began
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        began = time.perf_counter()
+        model = fit.run()
+        took = time.perf_counter() - began
     after = peak_bytes()
     grown = None if before is None or after is None else after - before
-    return Answer(fit.read(model), took, grown)
+    return Answer(fit.read(model), took, grown, _unfinished(caught))
 
 
-def _warm_up(X: Any, y: Any, assignment: Assignment) -> None:
-    """Small fits of the same kind: what they compile, load or start is not timed later."""
-    X, y = subset(X, y, _WARM_ROWS)
-    machine = assignment.machine
-    if machine.row == "svdd":
-        machine = replace(machine, C=1.0 / (machine.nu * X.shape[0]))
-    goals: list[Goal] = [{"tol": _WARM_TOL}]
-    if assignment.library == OURS:
-        goals = [{"gap_tol": _WARM_TOL}]
-    for cache_size in (assignment.cache_size, _WARM_CACHE):
-        ready = LIBRARIES[assignment.library].prepare(X, y, machine, cache_size)
-        for goal in goals:
-            ready(goal).run()
+def _unfinished(caught: list[warnings.WarningMessage]) -> str:
+    """The first warning that a run ended before it was done; others are not about the solution."""
+    messages = [str(one.message) for one in caught if one.category.__name__ in _UNFINISHED]
+    return _one_line(messages[0]) if messages else ""
 
 
 def forget_peak() -> int | None:
@@ -245,5 +202,9 @@ def _status(name: str) -> int | None:
 
 def _sentence(error: Exception) -> str:
     """An error in one line of a length that a table can bear."""
-    line = " ".join(str(error).split())
-    return f"{type(error).__name__}: {line[:160]}" if line else type(error).__name__
+    line = _one_line(str(error))
+    return f"{type(error).__name__}: {line}" if line else type(error).__name__
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:_MESSAGE]

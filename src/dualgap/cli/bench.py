@@ -1,31 +1,62 @@
-"""``dualgap bench kernel``: the kernel machines of dualgap beside those of other libraries."""
+"""``dualgap bench``: the machines of dualgap beside those of other libraries."""
 
 from __future__ import annotations
 
-import os
-import time
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
-from dualgap.cli.files import check_output
-from dualgap.cli.output import counted, fact, fail, seconds, standard
-from dualgap.cli.progress import Progress
+from dualgap.cli.bench_output import (
+    check_outputs,
+    print_list,
+    print_means,
+    print_table,
+    run_with_progress,
+    tell_files,
+    tell_where,
+)
+from dualgap.cli.output import fact, standard
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-    from dualgap.bench.kernel import Settings
-    from dualgap.bench.problems import Problem
+    from dualgap.bench.contest import ContestSettings
     from dualgap.bench.results import Report
 
-# Columns that the widest table takes; where there is no terminal its lines are not to be cut.
-_TABLE_WIDTH = 130
-_REPEAT, _GAP = 3, 1e-6
+_REPEAT, _GAP, _LIMIT = 3, 1e-6, 300.0
 _WHAT, _HOW, _OUTPUT = "What is compared", "How it is run", "Output"
+
+
+def _names(text: str, *flags: str) -> Any:
+    """An option that takes names, as often as it is given."""
+    return typer.Option(
+        *flags, metavar="NAME", help=f"{text}; may be repeated.", show_default="all", rich_help_panel=_WHAT
+    )
+
+
+# Options that all comparisons have.
+_Gap = Annotated[float, typer.Option("--gap", help="Relative gap of the second table.", rich_help_panel=_WHAT)]
+_Show = Annotated[bool, typer.Option("--list", help="List the problems and end.", rich_help_panel=_WHAT)]
+_Repeat = Annotated[
+    int | None,
+    typer.Option("--repeat", help="Fits of each; the median counts.", show_default=str(_REPEAT), rich_help_panel=_HOW),
+]
+_Limit = Annotated[float, typer.Option("--limit", help="Seconds after which a fit is ended.", rich_help_panel=_HOW)]
+_Json = Annotated[
+    Path | None,
+    typer.Option("--json", metavar="FILE", help="Keep everything here, after each problem.", rich_help_panel=_OUTPUT),
+]
+_Resume = Annotated[
+    bool, typer.Option("--resume", help="Run only what the file of --json lacks.", rich_help_panel=_OUTPUT)
+]
+_Plot = Annotated[
+    Path | None,
+    typer.Option(
+        "--plot", metavar="FILE.png", help="Draw gap against time; .svg and .pdf as well.", rich_help_panel=_OUTPUT
+    ),
+]
 
 bench = typer.Typer(
     help="Compare dualgap with other libraries, at equal certified quality.",
@@ -36,61 +67,30 @@ bench = typer.Typer(
 
 @bench.callback()
 def _bench() -> None:
-    """Make ``kernel`` a command of its own also while it is the only one."""
+    """Make every comparison a command of its own."""
 
 
 @bench.command()
 def kernel(
-    problem: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--problem",
-            "-p",
-            metavar="NAME",
-            help="A problem that --list shows; may be repeated.",
-            show_default="all",
-            rich_help_panel=_WHAT,
-        ),
-    ] = None,
-    peer: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="scikit-learn, intelex or libsvm; may be repeated.",
-            show_default="all",
-            rich_help_panel=_WHAT,
-        ),
-    ] = None,
-    gap: Annotated[float, typer.Option(help="Relative duality gap of the second table.", rich_help_panel=_WHAT)] = _GAP,
-    show: Annotated[bool, typer.Option("--list", help="List the problems and end.", rich_help_panel=_WHAT)] = False,
+    problem: Annotated[list[str] | None, _names("A problem that --list shows", "--problem", "-p")] = None,
+    peer: Annotated[list[str] | None, _names("scikit-learn, intelex or libsvm")] = None,
+    gap: _Gap = _GAP,
+    show: _Show = False,
     quick: Annotated[
         bool, typer.Option("--quick", help="One fit of each, and no second table.", rich_help_panel=_HOW)
     ] = False,
-    repeat: Annotated[
-        int | None,
-        typer.Option(help="Fits of each; the median counts.", show_default=str(_REPEAT), rich_help_panel=_HOW),
-    ] = None,
+    repeat: _Repeat = None,
     cache_size: Annotated[
         float, typer.Option(help="Megabytes for kernel values, the same for all.", rich_help_panel=_HOW)
     ] = 4000.0,
-    limit: Annotated[float, typer.Option(help="Seconds after which a fit is ended.", rich_help_panel=_HOW)] = 300.0,
+    limit: _Limit = _LIMIT,
     memory: Annotated[
         bool,
         typer.Option("--memory", help="Measure dualgap's peak memory, by a fit more of each.", rich_help_panel=_HOW),
     ] = False,
-    json: Annotated[
-        Path | None,
-        typer.Option(
-            "--json", metavar="FILE", help="Keep everything here, after each problem.", rich_help_panel=_OUTPUT
-        ),
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Run only what the file of --json lacks.", rich_help_panel=_OUTPUT)
-    ] = False,
-    plot: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.png", help="Draw gap against time; .svg and .pdf as well.", rich_help_panel=_OUTPUT),
-    ] = None,
+    json: _Json = None,
+    resume: _Resume = False,
+    plot: _Plot = None,
 ) -> None:
     """Time dualgap and its peers on kernel problems; the gap of every solution is certified by dualgap.
 
@@ -99,13 +99,16 @@ def kernel(
 
     Example: dualgap bench kernel --quick -p cpusmall -p letter_c10 --json bench.json --plot bench.png
     """
-    from dualgap.bench.kernel import Settings
+    from dualgap.bench.kernel import Settings, run_all
     from dualgap.bench.libraries import select_peers
     from dualgap.bench.machine import available_cores
-    from dualgap.bench.problems import check_files, select
+    from dualgap.bench.problems import PROBLEMS, select
 
     if show:
-        _list_problems()
+        print_list(
+            ("problem", "data", "machine"),
+            [(one.name, one.file or _BUNDLED, one.title() + _only_if_named(one.usual)) for one in PROBLEMS.values()],
+        )
         return
     problems = select(problem or [])
     settings = Settings(
@@ -117,125 +120,165 @@ def kernel(
         threads=available_cores(),
         peers=select_peers(peer or []),
     )
+    report = _compare("kernel", run_all, problems, settings, quick, json, resume, plot)
+    _tell_kernel(report)
+    tell_files(report, json, plot)
+
+
+@bench.command()
+def linear(
+    problem: Annotated[
+        list[str] | None,
+        _names("A problem that --list shows, or a data set for all of its problems", "--problem", "-p"),
+    ] = None,
+    peer: Annotated[list[str] | None, _names("scikit-learn, liblinear, sgd, skglm, snapml or snapml-threads")] = None,
+    gap: _Gap = _GAP,
+    intercept: Annotated[
+        bool, typer.Option("--intercept", help="An intercept, penalised as LIBLINEAR's is.", rich_help_panel=_WHAT)
+    ] = False,
+    show: _Show = False,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick", help="One fit of each, no second table, the generated set small.", rich_help_panel=_HOW
+        ),
+    ] = False,
+    repeat: _Repeat = None,
+    limit: _Limit = _LIMIT,
+    seeds: Annotated[
+        int,
+        typer.Option(
+            metavar="K", help="Times over K seeds, of news20, reuters and mnist, hinge, C=10.", rich_help_panel=_HOW
+        ),
+    ] = 0,
+    json: _Json = None,
+    resume: _Resume = False,
+    plot: _Plot = None,
+) -> None:
+    """Time dualgap and its peers on linear problems; everybody's weights are measured by a certified dual value.
+
+    Peers run at their default tolerance and dualgap at the accuracy each of them reached; then all at the gap of
+    --gap. The data sets are those in the folder that DUALGAP_DATA names, and one that is generated.
+
+    Example: dualgap bench linear --quick -p a9a -p reuters_hinge_C10 --json bench.json --plot bench.png
+    """
+    from dualgap.bench.linear import LinearSettings, run_all
+    from dualgap.bench.linear_libraries import select_peers
+    from dualgap.bench.linear_problems import PROBLEMS, select
+    from dualgap.bench.machine import available_cores
+
+    if show:
+        print_list(
+            ("problem", "data", "machine"),
+            [(one.name, one.data, one.title(intercept) + _only_if_named(one.usual)) for one in PROBLEMS.values()],
+        )
+        return
+    problems = select(problem or [])
+    settings = LinearSettings(
+        repeat=repeat if repeat is not None else 1 if quick else _REPEAT,
+        gap=gap,
+        limit=limit,
+        threads=available_cores(),
+        peers=select_peers(peer or []),
+        intercept=intercept,
+        seeds=seeds,
+        quick=quick,
+    )
+    report = _compare("linear", run_all, problems, settings, quick, json, resume, plot)
+    _tell_linear(report)
+    tell_files(report, json, plot)
+
+
+def _compare(
+    kind: str,
+    run_all: Callable[..., Report],
+    problems: Sequence[Any],
+    settings: ContestSettings,
+    quick: bool,
+    json: Path | None,
+    resume: bool,
+    plot: Path | None,
+) -> Report:
+    """Check everything that was asked for, then run the comparison."""
+    from dualgap.bench.machine import describe_machine, describe_versions
+    from dualgap.bench.problems import check_files
+    from dualgap.bench.results import Report
+
     settings.check()
     settings = replace(settings, gap=None) if quick else settings
-    _check_outputs(json, resume, plot)
-    check_files(problems)
-    report = _run(problems, settings, json, resume)
-    _tell(report)
-    if plot is not None:
-        from dualgap.bench.plot import save_plot
-
-        save_plot(report, plot)
-        fact("plot", str(plot))
-    if json is not None:
-        fact("saved", str(json))
+    check_outputs(json, resume, plot)
+    check_files(one.file for one in problems)
+    report = Report(describe_machine(), describe_versions(kind), asdict(settings), kind=kind)
+    return run_with_progress(partial(run_all, problems, report, settings), json, resume)
 
 
-def _check_outputs(json: Path | None, resume: bool, plot: Path | None) -> None:
-    from dualgap.bench.plot import check_plot
-
-    check_output(json, "--json", plot)
-    check_output(plot, "--plot", json)
-    if plot is not None:
-        check_plot(plot)
-    if resume and json is None:
-        raise ValueError("--resume needs the file to go on with; name it with --json.")
-    if json is not None and json.exists() and not resume:
-        raise ValueError(f"--json {json}: exists; add --resume to go on with it, or name another file.")
+_BUNDLED = "bundled with scikit-learn"
 
 
-def _run(problems: list[Problem], settings: Settings, json: Path | None, resume: bool) -> Report:
-    from dualgap.bench.kernel import run_all
-    from dualgap.bench.machine import describe_machine, describe_versions
-    from dualgap.bench.results import ProblemResult, Report
-
-    report = Report(describe_machine(), describe_versions(), asdict(settings))
-    console = Console(stderr=True, highlight=False)
-    began = time.perf_counter()
-
-    def done(result: ProblemResult) -> None:
-        nonlocal began
-        console.print(f"{result.name}: done in {seconds(time.perf_counter() - began)}", soft_wrap=True)
-        began = time.perf_counter()
-
-    with Progress("starting") as progress:
-
-        def tell(step: str) -> None:
-            progress.work, progress.began = step, time.perf_counter()
-
-        try:
-            return run_all(problems, report, settings, file=json, resume=resume, tell=tell, done=done)
-        except KeyboardInterrupt:
-            if json is not None and json.exists():
-                fail(f"what was finished is in {json}; --resume goes on from there", prefix="")
-            raise
+def _only_if_named(usual: bool) -> str:
+    return "" if usual else " (only if named)"
 
 
-def _tell(report: Report) -> None:
-    """Machine, tables and means."""
-    from dualgap.bench.tables import Footnotes, comparison_table, problem_table, thread_line
+def _tell_kernel(report: Report) -> None:
+    """Machine, tables and means of kernel machines."""
+    from dualgap.bench.tables import Footnotes, comparison_table, means, problem_table, thread_line
 
-    settings, machine = report.settings, report.machine
-    memory = "" if machine["memory_gb"] is None else f", {machine['memory_gb']} GB"
-    fact("machine", f"{machine['processor']}, {counted(machine['cores'], 'core')}{memory}, {machine['system']}")
-    fact("versions", ", ".join(f"{name} {version or 'missing'}" for name, version in report.versions.items()))
-    fact("threads", thread_line(report))
-    runs = "single runs" if settings["repeat"] == 1 else f"medians of {settings['repeat']} runs"
-    fact("times", f"{runs} of the fit alone, cache {settings['cache_size']:g} MB, at most {settings['limit']:g} s each")
-    _print(problem_table(report.problems))
-    notes = Footnotes()
-    fact("default", "peers at their default tolerance, dualgap at the gap each of them reached")
-    _print(comparison_table(report.problems, "default", notes))
-    _print_means(report, "default")
-    if settings["gap"] is not None:
-        fact("equal gap", f"relative gap {settings['gap']:g}: peers at the loosest tolerance that reaches it")
-        _print(comparison_table(report.problems, "tight", notes))
-        _print_means(report, "tight")
+    settings, notes = report.settings, Footnotes()
+    tell_where(report, thread_line(report), f", cache {settings['cache_size']:g} MB")
+    print_table(problem_table(report.problems))
+    for side, (label, sentence) in _sides(settings["gap"], "at the gap each of them reached").items():
+        fact(label, sentence)
+        print_table(comparison_table(report.problems, side, notes))
+        for mean_label, extra in (("mean ratio", False), ("others", True)):
+            print_means(mean_label, means([one for one in report.problems if one.extra == extra], side))
+        standard().print()
     for line in notes.lines():
         fact("", line)
-    fact("note", _EXPLANATION)
+    fact("note", _KERNEL_NOTE)
 
 
-_EXPLANATION = (
+def _tell_linear(report: Report) -> None:
+    """Machine, tables, means and the spread over seeds of linear machines."""
+    from dualgap.bench.linear_tables import problem_table, reached, spread_table, thread_line
+    from dualgap.bench.tables import Footnotes, comparison_table, means
+
+    settings, notes = report.settings, Footnotes()
+    tell_where(report, thread_line(report), "")
+    print_table(problem_table(report.problems))
+    for side, (label, sentence) in _sides(settings["gap"], "at the accuracy each of them reached").items():
+        fact(label, sentence)
+        common = side == "tight"
+        print_table(comparison_table(report.problems, side, notes, best=common))
+        print_means("mean ratio", means(report.problems, side, settings["peers"], best=common))
+        if common:
+            fact("reached", ", ".join(reached(report.problems, settings["peers"])))
+        standard().print()
+    spread = spread_table(report.problems, notes)
+    if spread is not None:
+        fact("seeds", f"time to relative gap {settings['gap']:g} from {settings['seeds']} seeds")
+        print_table(spread)
+    for line in notes.lines():
+        fact("", line)
+    fact("note", _LINEAR_NOTE)
+
+
+def _sides(gap: float | None, ours: str) -> dict[str, tuple[str, str]]:
+    """The tables there are, each with a label and a sentence."""
+    sides = {"default": ("default", f"peers at their default tolerance, dualgap {ours}")}
+    if gap is not None:
+        sides["tight"] = ("equal gap", f"relative gap {gap:g}: peers at the loosest tolerance that reaches it")
+    return sides
+
+
+_KERNEL_NOTE = (
     "Ratio: the peer's time over dualgap's; * marks the fastest peer of the same input. Gaps are relative duality "
     "gaps of the samples as given, computed by dualgap.certify from everybody's dual variables after the clock has "
     "stopped. Warm-up (compiling, loading, a small fit) and LIBSVM's conversion of the data are not timed. Floor: the "
     "time for the kernel values between samples and support vectors. Memory: what a fit needs beyond the data."
 )
-
-
-def _print_means(report: Report, side: str) -> None:
-    from dualgap.bench.tables import means
-
-    for label, extra in (("mean ratio", False), ("others", True)):
-        for mean in means([result for result in report.problems if result.extra == extra], side):
-            fact(label, str(mean))
-            label = ""
-    standard().print()
-
-
-def _print(table: Table) -> None:
-    console = standard()
-    if not console.is_terminal:
-        console = Console(highlight=False, width=_TABLE_WIDTH)
-    console.print()
-    console.print(table)
-    console.print()
-
-
-def _list_problems() -> None:
-    from rich.table import Table
-
-    from dualgap.bench.problems import PROBLEMS
-
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for heading in ("problem", "data", "machine"):
-        table.add_column(heading, no_wrap=True)
-    for one in PROBLEMS.values():
-        table.add_row(
-            one.name, one.file or "bundled with scikit-learn", one.title() + ("" if one.usual else " (only if named)")
-        )
-    _print(table)
-    folder = "is set" if os.environ.get("DUALGAP_DATA") else "is not set"
-    fact("data", f"read from the folder that DUALGAP_DATA names, which {folder}")
+_LINEAR_NOTE = (
+    "Ratio: the peer's time over dualgap's; * marks the fastest peer. Gaps bound the relative suboptimality of "
+    "everybody's weights w: (P(w) - D) / P(w), where P is the primal objective and D the certified dual objective of "
+    "the reference, a run of dualgap to 1e-9. Certified: dualgap's own duality gap, which is what it was asked for. "
+    "Warm-up (compiling, loading, a small fit) and LIBLINEAR's conversion of the data are not timed; scikit-learn's is."
+)
