@@ -169,7 +169,7 @@ CASES = {
         "break_ties must be False when decision_function_shape is 'ovo'",
     ),
     # -- the solver
-    "unknown solver": (ALL, {"solver": "newton"}, fit(), InvalidParameterError, named("solver", "newton")),
+    "unknown solver": (ALL, {"solver": "gauss"}, fit(), InvalidParameterError, named("solver", "gauss")),
     "unknown option": (
         ALL, {"solver": "smo", "solver_options": {"speed": 1}}, fit(), ValueError,
         "Unknown option 'speed' for solver 'smo'; it takes .*variant",
