@@ -20,7 +20,7 @@ LAYERS = (
     ("operators", "line_search"),
     ("formulations", "certificate", "approximation", "box_descent", "primal", "composite_certificate"),
     ("solvers",),
-    ("run", "minimization", "smoothing"),
+    ("run", "minimization", "smoothing", "crammer_singer"),
     ("estimators", "path"),
     ("formats", "datasets", "report", "bench", "distributed"),
     ("cli", "__main__"),
