@@ -20,7 +20,7 @@ LAYERS = (
     ("operators", "line_search"),
     ("formulations", "certificate", "approximation", "box_descent", "primal", "composite_certificate"),
     ("solvers",),
-    ("run", "minimization", "smoothing", "crammer_singer"),
+    ("run", "minimization", "smoothing", "crammer_singer", "_crammer_singer_newton"),
     ("estimators", "path"),
     ("formats", "datasets", "report", "bench", "distributed"),
     ("cli", "__main__"),

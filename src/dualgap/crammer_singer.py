@@ -9,13 +9,14 @@ Its dual has a simplex a sample, ``b_im >= 0, sum_m b_im = C_i``::
     w_m = sum_i (C_i [m = y_i] - b_im) x_i
     max_b  D = -(1/2 sum_m |w_m|^2 + sum_i sum_{m != y_i} (-b_im))
 
-    P - D = sum_i sum_m b_im (max_l g_il - g_im)
+    P - D = sum_i sum_m b_im (max_l g_il - g_im) + 1/2 sum_m |v_m - w_m|^2    for any weights v, with g those of v
 
 Every term of the gap is non-negative, so it is summed without cancellation. A step takes one sample and minimises over
 its simplex, the others being fixed (Keerthi et al. 2008, section 3; LIBLINEAR's solver 4). With ``A = |x_i|^2`` that is
 the projection of ``b_i + g_i / A`` onto the simplex, and ``w_m`` changes by ``-(change of b_im) x_i``. Samples are
 visited in random order; one whose variable sits in a corner of its simplex, and whose slopes hold it there by more than
-the last pass's worst violation, is set aside until the gap is next looked at.
+the last pass's worst violation, is set aside until the gap is next looked at. Where that is slow, Newton's method goes
+on (`_crammer_singer_newton`): passes alone may take for ever on data that is not scaled.
 
 A bias is penalised like a weight: one more feature, of the value `intercept_scaling`. Cost of a pass: the nonzeros of
 the active rows times the number of classes. The bound of a sample may differ (`C` times its weight).
@@ -34,7 +35,9 @@ from typing import TYPE_CHECKING, Any
 import numba as nb
 import numpy as np
 
+from dualgap._crammer_singer_newton import NewtonSteps, project
 from dualgap.kernels.linear_rows import CHUNK, Rows, rows_of
+from dualgap.kernels.threads import one_blas_thread
 from dualgap.result import Certificate, Event, History, Status
 
 if TYPE_CHECKING:
@@ -46,8 +49,10 @@ _PASSES_BETWEEN = 8
 _FIRST, _TIGHTEN = 0.1, 0.3
 # Violations below this are rounding of sums of order one (LIBLINEAR's number).
 _NO_STEP = 1e-12
-# Looks at the gap without a tenth less of it after which the arithmetic is exhausted.
-_PATIENCE, _FELL = 60, 0.9
+# Newton's method takes over where, judged by so many looks, so many more would be needed.
+_LOOKS_LEAST, _LOOKS_MOST = 3, 12
+# Rounds of it without a tenth less of the gap after which the arithmetic is exhausted.
+_PATIENCE, _FELL = 6, 0.9
 
 
 @dataclass(frozen=True)
@@ -61,11 +66,11 @@ class CrammerSingerResult:
     intercept : ndarray, shape (n_classes,)
         Biases; 0 where there are none.
     b : ndarray, shape (n_samples, n_classes)
-        The dual variables: a row sums to the sample's C.
+        The dual variables: a row sums to the sample's C. The weights are theirs, or nearly so and better.
     certificate, history, status
         The judgement, the events and how it ended.
     iterations : int
-        Passes over the samples.
+        Passes over the samples and Newton steps.
     seconds : float
         Wall time.
     """
@@ -111,7 +116,7 @@ def solve_crammer_singer(
     gap_tol : float
         Relative duality gap to reach.
     max_iter : int
-        Passes at most; -1 for no limit.
+        Passes and Newton steps at most; -1 for no limit.
     time_limit : float or None
         Seconds at most.
     callback : callable or None
@@ -138,13 +143,12 @@ def solve_crammer_singer(
     k = int(codes.max()) + 1 if n_classes is None else int(n_classes)
     prices = np.ascontiguousarray(np.broadcast_to(np.asarray(C, dtype=np.float64), codes.shape))
     if codes.shape != (X.shape[0],) or codes.min() < 0 or codes.max() >= k or k < 2:
-        raise ValueError(
-            f"y must hold one of two or more classes, from 0 to {k - 1}, for each of {X.shape[0]} samples."
-        )
+        raise ValueError(f"y must hold one of two or more classes, 0 to {k - 1}, for each of {X.shape[0]} samples.")
     if not np.all(np.isfinite(prices)) or prices.min() < 0.0 or prices.max() <= 0.0:
         raise ValueError("C must be finite, not negative, and positive for one sample at least.")
-    run = _Run(rows_of(X), codes, prices, k, float(intercept_scaling), seed, start)
-    return run.run(gap_tol, max_iter, time_limit, callback)
+    run = _Run(X, rows_of(X), codes, prices, k, float(intercept_scaling), seed, start)
+    with one_blas_thread():  # products have threads of their own
+        return run.run(gap_tol, max_iter, time_limit, callback)
 
 
 class _Run:
@@ -152,6 +156,7 @@ class _Run:
 
     def __init__(
         self,
+        X: Any,
         rows: Rows,
         y: NDArray[np.int64],
         C: NDArray[np.float64],
@@ -160,7 +165,7 @@ class _Run:
         seed: int,
         start: NDArray[np.float64] | None,
     ) -> None:
-        self.rows, self.y, self.C, self.k, self.bias = rows, y, C, k, bias
+        self.X, self.rows, self.y, self.C, self.k, self.bias = X, rows, y, C, k, bias
         self.b = np.zeros((rows.n, k))
         if start is None:
             self.b[np.arange(rows.n), y] = C
@@ -178,6 +183,7 @@ class _Run:
             raise ValueError("The squared norms of the samples are not finite; scale the features.")
         self.scratch = np.empty((2, k))
         self.step = max(1, CHUNK // max(1, k * max(1, rows.entries // max(1, rows.n))))
+        self.apart = 0.0
         self.renew_weights()
 
     def renew_weights(self) -> None:
@@ -188,8 +194,8 @@ class _Run:
             _add_all(*self.rows.arrays, self.y, self.C, self.b, self.bias, begin, end, self.scratch, self.W)
 
     def certificate(self) -> Certificate:
-        """Judge the present point, from its weights."""
-        gap = loss = worst = 0.0
+        """Judge the dual point and the weights, which `apart` says how far those of the point are from."""
+        gap, loss, worst = self.apart, 0.0, 0.0
         for begin in range(0, self.rows.n, self.step):
             end = min(self.rows.n, begin + self.step)
             arrays = (self.y, self.C, self.b, self.W, self.bias)
@@ -203,67 +209,92 @@ class _Run:
     def run(
         self, gap_tol: float, max_iter: int, time_limit: float | None, callback: Callable[[Event], bool | None] | None
     ) -> CrammerSingerResult:
-        """Passes and looks, until the gap is proved or a limit comes first."""
-        began, history = time.perf_counter(), History()
-        iteration, tol, least, waited = 0, _FIRST, np.inf, 0
+        """Passes, then Newton rounds where those are slow, until the gap is proved or a limit comes first."""
+        self.began, self.history, self.time_limit = time.perf_counter(), History(), time_limit
+        self.iteration, tol, least, waited = 0, _FIRST, np.inf, 0
+        newton: NewtonSteps | None = None
         while True:
             certificate = self.certificate()
-            if certificate.relative_gap <= gap_tol:
-                self.renew_weights()
+            if certificate.relative_gap <= gap_tol and newton is None:
+                self.renew_weights()  # many small changes have been added up
                 certificate = self.certificate()
-            history.events.append(self.event(certificate, iteration, time.perf_counter() - began))
+            self.history.events.append(self.event(certificate))
             waited = 0 if certificate.relative_gap < _FELL * least else waited + 1
             least = min(least, certificate.relative_gap)
             status = None
-            if callback is not None and callback(history[-1]) is True:
+            if callback is not None and callback(self.history[-1]) is True:
                 status = Status.STOPPED
             elif certificate.relative_gap <= gap_tol:
                 status = Status.CONVERGED
-            elif time_limit is not None and time.perf_counter() - began >= time_limit:
+            elif self.late():
                 status = Status.TIME_LIMIT
-            elif 0 <= max_iter <= iteration:
+            elif 0 <= max_iter <= self.iteration:
                 status = Status.MAX_ITER
-            elif waited >= _PATIENCE:
+            elif newton is not None and waited >= _PATIENCE:
                 status = Status.STALLED
             if status is not None:
-                return self.result(status, history, iteration, time.perf_counter() - began)
-            left = _PASSES_BETWEEN if max_iter < 0 else min(_PASSES_BETWEEN, max_iter - iteration)
-            until = None if time_limit is None else began + time_limit
-            passes, claimed = self.passes(left, tol, until)
-            iteration += passes
-            if claimed:
+                return self.result(status, certificate)
+            if newton is None and self.slow(gap_tol):
+                newton = NewtonSteps(self.X, self.y, self.C, self.b, self.bias)
+            left = max_iter - self.iteration if max_iter >= 0 else 2**31
+            if newton is not None:
+                steps, _ = newton.round(gap_tol, self.late, left)
+                self.iteration += max(1, steps)
+                self.take(newton)
+            elif self.passes(min(_PASSES_BETWEEN, left), tol):
                 tol = max(_TIGHTEN * tol, _NO_STEP)
 
-    def passes(self, most: int, tol: float, until: float | None) -> tuple[int, bool]:
-        """Up to so many passes; how many there were, and whether the last one claims the tolerance."""
+    def take(self, newton: NewtonSteps) -> None:
+        """The dual point and the weights of a round. The latter prove more than those of the point would."""
+        self.b = newton.b
+        difference = newton.w - newton.weights(newton.b)
+        self.apart = 0.5 * float(np.vdot(difference, difference))
+        self.W = np.zeros((self.rows.d + 1, self.k))
+        self.W[: newton.w.shape[1]] = newton.w.T
+
+    def late(self) -> bool:
+        """Whether the time is over."""
+        return self.time_limit is not None and time.perf_counter() - self.began >= self.time_limit
+
+    def slow(self, gap_tol: float) -> bool:
+        """Whether, at the rate of the last looks, passes will take many more to the goal."""
+        gaps = self.history.column("relative_gap")
+        if len(gaps) <= _LOOKS_LEAST:
+            return False
+        fallen = np.log(gaps[-1 - _LOOKS_LEAST] / gaps[-1]) / _LOOKS_LEAST
+        return bool(np.log(gaps[-1] / gap_tol) > _LOOKS_MOST * fallen)
+
+    def passes(self, most: int, tol: float) -> bool:
+        """Up to so many passes; whether the last one claims the tolerance."""
         active, threshold = self.used.copy(), np.inf
-        for number in range(1, most + 1):
+        for _ in range(most):
             self.random.shuffle(active)
             kept, worst = 0, 0.0
+            self.iteration += 1
             for begin in range(0, active.size, self.step):
                 end = min(active.size, begin + self.step)
                 arrays = (self.y, self.C, self.norms, self.b, self.W, self.bias)
                 kept, here = _pass(*self.rows.arrays, *arrays, active, begin, end, kept, threshold, self.scratch)
                 worst = max(worst, here)
-                if until is not None and time.perf_counter() >= until:
-                    return number, False
+                if self.late():
+                    return False
             if worst <= tol:
-                return number, True
+                return True
             active, threshold = active[:kept], worst
-        return most, False
+        return False
 
-    def event(self, certificate: Certificate, iteration: int, seconds: float) -> Event:
+    def event(self, certificate: Certificate) -> Event:
         """A line of the history."""
         support = int(np.count_nonzero(self.b[np.arange(self.rows.n), self.y] < self.C))
         numbers = (certificate.primal, certificate.dual, certificate.relative_gap, certificate.kkt_violation)
-        return Event(iteration, seconds, *numbers, support, 0, 0, 0, 0, 0)
+        return Event(self.iteration, time.perf_counter() - self.began, *numbers, support, 0, 0, 0, 0, 0)
 
-    def result(self, status: Status, history: History, iteration: int, seconds: float) -> CrammerSingerResult:
-        """The answer, its certificate computed anew from the dual variables."""
-        self.renew_weights()
+    def result(self, status: Status, certificate: Certificate) -> CrammerSingerResult:
+        """The answer."""
         coef = np.ascontiguousarray(self.W[: self.rows.d].T)
         intercept = self.bias * self.W[self.rows.d]
-        return CrammerSingerResult(coef, intercept, self.b, self.certificate(), history, status, iteration, seconds)
+        seconds = time.perf_counter() - self.began
+        return CrammerSingerResult(coef, intercept, self.b, certificate, self.history, status, self.iteration, seconds)
 
 
 @nb.njit(cache=True, nogil=True)
@@ -372,37 +403,10 @@ def _pass(  # type: ignore[no-untyped-def]
             b[i, :] = 0.0
             b[i, np.argmax(g)] = C[i]
             continue
-        if _project(b[i], g, norms[i], C[i], delta):
-            _add(indptr, indices, values, i, delta, bias, W)
-    return kept, worst
-
-
-@nb.njit(cache=True, nogil=True, inline="always")
-def _project(b, g, norm, C, delta):  # type: ignore[no-untyped-def]
-    """Put b onto the simplex's point nearest to ``b + g / norm``; `delta` is minus its change. Whether it moved.
-
-    The threshold is found by throwing out what lies below the mean excess until nothing does (Michelot 1986).
-    """
-    k = g.size
-    for m in range(k):
-        g[m] = b[m] + g[m] / norm
-    level, count = -np.inf, k
-    while True:
-        total, above = -C, 0
         for m in range(k):
-            if g[m] > level:
-                total += g[m]
-                above += 1
-        lower = total / above
-        if above == count and level != -np.inf:
-            break
-        level, count = max(level, lower), above
-    moved = False
-    for m in range(k):
-        value = max(g[m] - level, 0.0)
-        if count == 1 and value > 0.0:
-            value = C
-        delta[m] = b[m] - value
-        moved |= delta[m] != 0.0
-        b[m] = value
-    return moved
+            delta[m] = b[i, m]
+        project(delta, g, 1.0 / norms[i], C[i], b[i])
+        for m in range(k):
+            delta[m] -= b[i, m]
+        _add(indptr, indices, values, i, delta, bias, W)
+    return kept, worst
