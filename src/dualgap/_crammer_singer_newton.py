@@ -127,11 +127,12 @@ class NewtonSteps:
     def search(self, move: NDArray[np.float64], along: NDArray[np.float64], at_start: float) -> float:
         """A length at which the derivative along the direction is nearly zero: regula falsi within a bracket."""
         straight, curved = float(np.vdot(self.w, move)), float(np.vdot(move, move))
-        right = float(self.C @ along[self.everything, self.y])
         low, high, at_low, at_high, length = 0.0, np.inf, at_start, np.nan, 1.0
         for turn in range(_SEARCH_MOST):
             self.settle(length, along)
-            slope = straight + length * curved + float(np.vdot(self.t, along)) - right
+            signed = self.t.copy()
+            signed[self.everything, self.y] -= self.C  # before the sum, which would lose what is small
+            slope = straight + length * curved + float(np.vdot(signed, along))
             if abs(slope) <= _SEARCH_SHARE * abs(at_start):
                 break
             if slope < 0.0:
