@@ -204,7 +204,7 @@ def project(b, g, scale, C, out):  # type: ignore[no-untyped-def]
             if g[m] > level:
                 total += g[m]
                 above += 1
-        if above == count or above == 0:
+        if above >= count or above == 0:  # (more, by rounding)
             break
         level, count = total / above, above
     total = 0.0
