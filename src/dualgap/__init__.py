@@ -46,6 +46,10 @@ _HOME = {
     "NuSVR": "estimators",
     "OneClassSVM": "estimators",
     "SVDD": "estimators",
+    "LinearSVC": "estimators",
+    "LinearSVR": "estimators",
+    "LinearOneClassSVM": "estimators",
+    "LinearSVDD": "estimators",
     "save": "formats.model",
     "load": "formats.model",
 }
@@ -74,7 +78,18 @@ if TYPE_CHECKING:
     from dualgap.composite import Composite
     from dualgap.composite_certificate import certify_composite
     from dualgap.constraints import InfeasibleProblemError
-    from dualgap.estimators import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM
+    from dualgap.estimators import (
+        SVC,
+        SVDD,
+        SVR,
+        LinearOneClassSVM,
+        LinearSVC,
+        LinearSVDD,
+        LinearSVR,
+        NuSVC,
+        NuSVR,
+        OneClassSVM,
+    )
     from dualgap.formats.model import load, save
     from dualgap.formulations import FORMULATIONS, build, recover
     from dualgap.kernels.functions import Kernel

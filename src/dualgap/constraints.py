@@ -100,22 +100,22 @@ def infeasibility(problem: DualQP, a: NDArray[np.float64]) -> float:
     return max(outside, float(np.max(residual / terms)))
 
 
-def feasible_start(problem: DualQP) -> NDArray[np.float64]:
-    """A point of the box with ``F'a = e``.
+def feasible_start(problem: DualQP, near: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+    """A point of the box with ``F'a = e``; `near` is kept as far as the constraints leave it.
 
     Raises
     ------
     InfeasibleProblemError
         When there is none.
     """
-    a = np.clip(0.0, problem.lo, problem.hi)
-    if infeasibility(problem, a) == 0.0:
+    a = np.clip(0.0 if near is None else near, problem.lo, problem.hi)
+    if infeasibility(problem, a) <= (0.0 if near is None else _FEASIBLE):
         return a
     groups = problem.groups
-    return _feasible_by_linear_program(problem) if groups is None else grouped_start(problem, groups)
+    return _feasible_by_linear_program(problem) if groups is None else grouped_start(problem, groups, near)
 
 
-def grouped_start(problem: DualQP, groups: Groups) -> NDArray[np.float64]:
+def grouped_start(problem: DualQP, groups: Groups, near: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
     """A point of the box that obeys some of the constraints, those that `groups` stands for.
 
     Raises
@@ -123,7 +123,7 @@ def grouped_start(problem: DualQP, groups: Groups) -> NDArray[np.float64]:
     InfeasibleProblemError
         When there is none.
     """
-    a = np.clip(0.0, problem.lo, problem.hi)
+    a = np.clip(0.0 if near is None else near, problem.lo, problem.hi)
     for g in range(groups.rhs.shape[0]):
         _fill(problem, a, np.flatnonzero(groups.group == g), groups.scale, float(groups.rhs[g]))
     return a

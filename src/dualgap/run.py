@@ -91,7 +91,8 @@ def solve(
     gap_tol : float or None
         Relative duality gap to reach; takes the place of `tol`.
     max_iter : int
-        Iterations at most, -1 for no limit.
+        Iterations at most, -1 for no limit. Where "auto" goes on from coordinate descent with Newton's method, it is
+        each one's limit: passes that were not enough are no reason to give up.
     time_limit : float or None
         Seconds at most, looked at between chunks of compiled work.
     callback : callable or None
@@ -256,9 +257,11 @@ def _through(
                 return "+".join(ran), *_until_certified(problem, module, settings, keeper, start)
             outcome = _one_round(problem, module, settings, keeper, start)
             certificate, eta = certify(problem, outcome.a)
-            if not keeper.believed(outcome) or keeper.holds(certificate):  # a limit has come first, or the goal
+            handed_over = keeper.handover is not None and (keeper.reason or outcome.status) is Status.MAX_ITER
+            if keeper.holds(certificate) or not (keeper.believed(outcome) or handed_over):  # the goal, or a limit first
                 return "+".join(ran), outcome, certificate, eta
-            keeper.handover = None
+            if keeper.handover is not None:
+                keeper.handover, keeper.uncounted = None, int(keeper.totals[0])
         start = outcome.a
     raise AssertionError("there is at least one stage")
 
@@ -321,6 +324,7 @@ class _Keeper:
         self.totals = np.zeros(6, dtype=np.int64)
         self.eta: NDArray[np.float64] | None = None
         self.handover: Handover | None = None
+        self.uncounted = 0  # iterations of a solver that has handed over, which are not the next one's
         self.window = max(_STEPS_LEAST, _STEPS_EACH * problem.n)
         self.began = time.perf_counter()
 
@@ -336,9 +340,10 @@ class _Keeper:
 
     def remaining(self, settings: Any) -> Any:
         """The settings with the iterations of earlier rounds taken off the limit."""
-        if settings.max_iter < 0 or self.before[0] == 0:
+        counted = int(self.before[0]) - self.uncounted
+        if settings.max_iter < 0 or counted == 0:
             return settings
-        return replace(settings, max_iter=max(0, settings.max_iter - int(self.before[0])))
+        return replace(settings, max_iter=max(0, settings.max_iter - counted))
 
     def end(self, outcome: Outcome) -> None:
         self.totals[0] = self.before[0] + outcome.iterations

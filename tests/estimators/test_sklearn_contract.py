@@ -13,7 +13,18 @@ from sklearn.utils.estimator_checks import (
     parametrize_with_checks,
 )
 
-from dualgap import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM
+from dualgap import (
+    SVC,
+    SVDD,
+    SVR,
+    LinearOneClassSVM,
+    LinearSVC,
+    LinearSVDD,
+    LinearSVR,
+    NuSVC,
+    NuSVR,
+    OneClassSVM,
+)
 
 WEIGHTS = {
     f"check_sample_weight_equivalence_on_{kind}_data": "gamma='scale' counts samples, and tol is 1e-3"
@@ -27,6 +38,22 @@ NU = {"check_class_weight_classifiers": "nu=0.5 is infeasible at class weights o
     expected_failed_checks=lambda estimator: WEIGHTS | (NU if isinstance(estimator, NuSVC) else {}),
 )
 def test_check(estimator, check):
+    check(estimator)
+
+
+# The linear ones pass all checks; where a weight is compared with a repetition to seven digits, at a tight tolerance.
+LINEAR = [
+    LinearSVC(),
+    LinearSVC(loss="hinge", gap_tol=1e-13),
+    LinearSVC(multi_class="crammer_singer", gap_tol=1e-13),
+    LinearSVR(gap_tol=1e-13),
+    LinearOneClassSVM(gap_tol=1e-13),
+    LinearSVDD(gap_tol=1e-13),
+]
+
+
+@parametrize_with_checks(LINEAR)
+def test_linear_check(estimator, check):
     check(estimator)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, fields
 from inspect import Parameter, signature
 from numbers import Integral, Real
@@ -10,13 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _num_samples, check_array, check_is_fitted, validate_data
 
 from dualgap import approximation
-from dualgap.certificate import combine
+from dualgap.estimators.certified import RUN_CONSTRAINTS, CertifiedEstimator
 from dualgap.estimators.progress import progress_callback
 from dualgap.formulations import FORMULATIONS, Model, build, parametric_values, recover
 from dualgap.kernels.contraction import contract
@@ -25,9 +22,8 @@ from dualgap.kernels.gram import make_gram
 from dualgap.kernels.lowrank import APPROXIMATIONS, LowRankGram
 from dualgap.kernels.points import prepare
 from dualgap.kernels.threads import share, thread_count
-from dualgap.result import Result, Status
+from dualgap.result import Result
 from dualgap.run import FEW, choose, solve
-from dualgap.solvers import SOLVERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,22 +35,12 @@ if TYPE_CHECKING:
 
 # scikit-learn's own limits, so that its users meet the same errors.
 SHARED_CONSTRAINTS: dict[str, Any] = {
+    **RUN_CONSTRAINTS,
     "kernel": [StrOptions(set(NAMES)), callable],
     "degree": [Interval(Integral, 0, None, closed="left")],
     "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="left")],
     "coef0": [Interval(Real, None, None, closed="neither")],
     "shrinking": ["boolean"],
-    "tol": [Interval(Real, 0.0, None, closed="neither")],
-    "cache_size": [Interval(Real, 0, None, closed="neither")],
-    "verbose": ["verbose"],
-    "max_iter": [Interval(Integral, -1, None, closed="left")],
-    "solver": [StrOptions({"auto", *SOLVERS})],
-    "gap_tol": [Interval(Real, 0.0, None, closed="neither"), None],
-    "time_limit": [Interval(Real, 0.0, None, closed="neither"), None],
-    "callback": [callable, None],
-    "parametric": [list, tuple, callable, None],
-    "n_jobs": [Integral, None],
-    "solver_options": [dict, None],
     "approximation": [StrOptions(set(APPROXIMATIONS)), None],
     "rank": [Interval(Integral, 1, None, closed="left")],
     "approximation_options": [dict, None],
@@ -63,8 +49,6 @@ SHARED_CONSTRAINTS: dict[str, Any] = {
 
 # Points of a task up to which tasks run side by side: two blocks of the block solver, whose steps are one thread's.
 _SIDE_BY_SIDE = 4096
-# What has a parameter of its own on the estimators (or is theirs to decide) and is no solver option.
-_NOT_OPTIONS = ("tol", "first_tol", "gap_tol", "max_iter", "time_limit", "callback", "start", "warn")
 
 
 def _is_table(X: Any) -> bool:
@@ -101,15 +85,10 @@ class Solved:
     assessment: Approximation | None
 
 
-class KernelSVM(BaseEstimator):  # type: ignore[misc]
+class KernelSVM(CertifiedEstimator):
     """Base of the kernel estimators; `_row` names the formulation."""
 
     _row: str
-
-    def _keep_parameters(self, arguments: dict[str, Any]) -> None:
-        """Store the constructor's arguments as they are, which is all that scikit-learn allows a constructor to do."""
-        for name in self._get_param_names():
-            setattr(self, name, arguments[name])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -178,23 +157,6 @@ class KernelSVM(BaseEstimator):  # type: ignore[misc]
         self._check_chi2(X)
         return X
 
-    def _check_weights(self, sample_weight: Any, n: int) -> NDArray[np.float64]:
-        """Weights as scikit-learn's support vector machines read them: zero and below leave a sample out."""
-        if sample_weight is None:
-            return np.ones(n)
-        weight = check_array(
-            sample_weight, dtype=np.float64, ensure_2d=False, input_name="sample_weight", ensure_min_samples=0
-        )
-        if weight.ndim == 0:
-            weight = np.full(n, float(weight))
-        if weight.shape != (n,):
-            raise ValueError(
-                f"sample_weight and X have incompatible shapes: {weight.shape} vs ({n},); pass one weight a sample."
-            )
-        if not np.any(weight > 0.0):
-            raise ValueError("Invalid input - all samples have zero or negative weights.")
-        return np.maximum(weight, 0.0)
-
     # -- fitting -------------------------------------------------------------------------------------------------
 
     def _make_kernel(self, X: Any) -> Kernel:
@@ -245,12 +207,7 @@ class KernelSVM(BaseEstimator):  # type: ignore[misc]
         """Build, solve and recover one task; the table says which of C, nu and epsilon it reads."""
         parameters: dict[str, Any] = {name: float(getattr(self, name)) for name in FORMULATIONS[self._row].parameters}
         problem = build(self._row, gram, y, sample_weight=weight, parametric=phi, **parameters)
-        options = {key: value for key, value in (self.solver_options or {}).items() if key != "cache"}
-        for key in _NOT_OPTIONS:
-            if key in options:
-                raise ValueError(
-                    f"solver_options holds {key!r}, which is a parameter of {type(self).__name__}; set it there."
-                )
+        options = self._options()
         _, module = choose(problem, self.solver)
         if any(field.name == "shrinking" for field in fields(module.Options)):
             options.setdefault("shrinking", self.shrinking)
@@ -289,30 +246,19 @@ class KernelSVM(BaseEstimator):  # type: ignore[misc]
         share(piece, count, threads)
         return solved
 
-    def _phi(self, X: Any, n: int) -> NDArray[np.float64] | None:
-        """Values of the semi-parametric functions at the samples."""
-        return None if self.parametric is None else parametric_values(self.parametric, X, n)
-
     def _keep_results(self, solved: list[Solved], X: Any) -> None:
         """Fitted attributes that tell how good the solution is."""
         results = [one.result for one in solved]
         assessments = [one.assessment for one in solved if one.assessment is not None]
         self.approximation_ = approximation.combine(assessments) if assessments else None
         self.shape_fit_ = X.shape if hasattr(X, "shape") else (_num_samples(X),)
-        self.certificates_ = [result.certificate for result in results]
-        self.certificate_ = combine(self.certificates_)
-        self.history_ = results[0].history if len(results) == 1 else [result.history for result in results]
-        self.solver_ = results[0].solver
-        statuses = [result.status for result in results]
-        self.status_ = next((s for s in statuses if s is not Status.CONVERGED), Status.CONVERGED)
-        self.fit_status_ = int(self.status_ not in (Status.CONVERGED, Status.STOPPED))
-        if self.fit_status_:
-            warnings.warn(
-                f"{type(self).__name__} ended short of its tolerance: {self.status_.message} "
-                f"(max_iter={self.max_iter}, time_limit={self.time_limit}). Certified: {self.certificate_}.",
-                ConvergenceWarning,
-                stacklevel=4,  # the caller of fit, which scikit-learn wraps
-            )
+        self._keep_verdict(
+            [result.certificate for result in results],
+            [result.history for result in results],
+            [result.status for result in results],
+            results[0].solver,
+            shown=4,  # the caller of fit, which scikit-learn wraps
+        )
 
     def _keep_support(self, X: Any, support: NDArray[np.intp]) -> None:
         self.support_ = support.astype(np.int32)

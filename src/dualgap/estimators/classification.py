@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import column_or_1d, compute_class_weight
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
+from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_consistent_length
 
 from dualgap.estimators.base import SHARED_CONSTRAINTS, KernelSVM, Solved
+from dualgap.estimators.class_labels import encode_classes
 from dualgap.estimators.parameters import documented
 from dualgap.kernels.lowrank import LowRankGram
 
@@ -81,24 +81,7 @@ class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
         return self
 
     def _check_classes(self, y: Any, weight: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(f"The number of classes has to be greater than one; got {len(self.classes_)} class")
-        present = np.bincount(codes, weights=weight, minlength=len(self.classes_))
-        if np.count_nonzero(present) < 2:
-            raise ValueError("Invalid input - all samples from all but one class have zero or negative weights.")
-        if self.class_weight == "balanced":
-            # By weight and not by count, so that a weight of two is the same as a sample twice.
-            with np.errstate(divide="ignore"):
-                self.class_weight_ = np.where(present > 0, present.sum() / (len(self.classes_) * present), 1.0)
-        else:
-            self.class_weight_ = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
-        if not np.all(self.class_weight_ >= 0.0) or np.count_nonzero(present * self.class_weight_) < 2:
-            raise ValueError(
-                f"class_weight must not be negative and must leave two classes; got {self.class_weight!r}."
-            )
+        self.classes_, codes, self.class_weight_ = encode_classes(y, weight, self.class_weight)
         return codes, weight * self.class_weight_[codes]
 
     def _pairs(self) -> Iterator[tuple[int, int]]:

@@ -43,6 +43,54 @@ break_ties : bool, default=False
     Break ties of votes by the decision function ("ovr" only).
 random_state : int, RandomState or None
     Accepted for compatibility; fits are deterministic.""",
+    "tube": """epsilon : float, default=0.0
+    Half width of the tube within which errors cost nothing.""",
+    "penalty": """penalty : {"l2", "l1"}, default="l2"
+    Half the sum of squared weights, or the sum of absolute ones, which sets many of them to zero.
+loss : {"squared_hinge", "hinge"}, default="squared_hinge"
+    The price of an error, squared or as it is. Either goes with either penalty.""",
+    "regression loss": """loss : {"epsilon_insensitive", "squared_epsilon_insensitive"}
+    The price of an error beyond the tube, as it is (the default) or squared.""",
+    "linear classifier": """multi_class : {"ovr", "crammer_singer"}, default="ovr"
+    One class against the rest, or all classes at once (Crammer and Singer), which takes neither `loss` nor `penalty`.
+class_weight : dict, "balanced" or None
+    Factor of C for each class; with more than two classes for its own task against the rest, as in LIBLINEAR.""",
+    "linear bias": """fit_intercept : bool, default=True
+    Whether there is a bias.
+intercept_scaling : float, default=1
+    Value of the constant feature whose weight is a penalised bias: the larger, the less the penalty matters.
+penalize_intercept : bool or "auto", default="auto"
+    Whether the bias is penalised like a weight. "auto" does as scikit-learn does, which is to penalise it, wherever
+    scikit-learn has the model (it lacks "l1" with "hinge"). False is the machine of the textbooks, and of `SVC`.
+dual : bool or "auto"
+    Accepted for compatibility: one solver gives the solutions of both problems.""",
+    "linear": """tol : float, default=1e-4
+    Relative duality gap to reach, where `gap_tol` is None. (LIBLINEAR's `tol` is one of gradients.)
+verbose : int, default=0
+    Print a line a second.
+max_iter : int, default=1000
+    Newton steps, or passes over the data, at most; -1 for no limit.
+warm_start : bool, default=False
+    Keep the dual solution of a fit, and start the next one from it where samples and tasks are as many.
+cache_size : float, default=200
+    Megabytes for kernel values, which only solvers that are not made for linear models ask for.""",
+    "compatible": """random_state : int, RandomState or None
+    Accepted for compatibility; fits are deterministic.""",
+    "ours linear": """solver : str, default="auto"
+    Name of a solver (`dualgap.SOLVERS`); "newton", "dcd", "pcd" and "pegasos" are made for linear models.
+gap_tol : float or None, default=None
+    Relative duality gap to reach, in place of `tol`.
+time_limit : float or None
+    Seconds at most for each task.
+callback : callable or None
+    Called with an `Event` between chunks of work; returning True stops.
+parametric : list of callables, callable or None
+    Functions phi_j of X whose unpenalised combination is added to the decision function.
+n_jobs : int or None
+    Threads; None means all cores.
+solver_options : dict or None
+    Further settings of the solver (its ``Options``) and ``polish`` (a second solver that finishes what the first one
+    begins).""",
     "ours": """solver : str, default="auto"
     Name of a solver (`dualgap.SOLVERS`).
 gap_tol : float or None, default=None
@@ -69,7 +117,7 @@ approximation_options : dict or None
     and ``block`` of "rpcholesky" (see `dualgap.kernels.lowrank`).""",
 }
 
-_ATTRIBUTES = """certificate_ : Certificate
+_VERDICT = """certificate_ : Certificate
     Primal and dual objective, gap, KKT violation and infeasibility, recomputed in float64 (over all tasks).
 certificates_ : list of Certificate
     The same for each binary task.
@@ -79,7 +127,8 @@ solver_ : str
     The solver that ran.
 status_ : Status
     How the run ended.
-support_, support_vectors_, dual_coef_, intercept_, n_support_, n_iter_, fit_status_, shape_fit_
+"""
+_KERNEL_ATTRIBUTES = """support_, support_vectors_, dual_coef_, intercept_, n_support_, n_iter_, fit_status_, shape_fit_
     As in scikit-learn. With an approximation the expansion is over the basis: `support_` and `support_vectors_` are
     the basis points (`n_support_` of them, a class each in classification), and `dual_coef_` holds the coefficients
     of their kernel functions, no longer bounded by C, in a row for each binary task.
@@ -90,13 +139,26 @@ parametric_coef_ : ndarray of shape (n_tasks, n_functions)
     Coefficients of the semi-parametric functions."""
 
 
-def documented(*parts: str) -> Callable[[_Class], _Class]:
+_LINEAR_ATTRIBUTES = """coef_, intercept_, n_iter_, n_features_in_, feature_names_in_
+    As in scikit-learn, in float64 whatever the data is. `n_iter_` is the largest of all tasks.
+offset_, center_, radius_
+    Of outlier detectors: what is taken off `score_samples`; of the ball, its centre and its radius.
+parametric_coef_ : ndarray of shape (n_tasks, n_functions)
+    Coefficients of the semi-parametric functions."""
+
+# What follows an estimator's own parameters, and its attributes.
+_KINDS = {"kernel": ("ours", _VERDICT + _KERNEL_ATTRIBUTES), "linear": ("ours linear", _VERDICT + _LINEAR_ATTRIBUTES)}
+
+
+def documented(*parts: str, kind: str = "kernel") -> Callable[[_Class], _Class]:
     """Add the Parameters and Attributes sections made of the named parts to a class's docstring."""
 
     def decorate(cls: _Class) -> _Class:
-        sections = [("Parameters", "\n".join(_TEXTS[part] for part in (*parts, "ours"))), ("Attributes", _ATTRIBUTES)]
+        ours, attributes = _KINDS[kind]
+        sections = [("Parameters", "\n".join(_TEXTS[part] for part in (*parts, ours))), ("Attributes", attributes)]
         text = (cls.__doc__ or "").rstrip()
-        head, marker, examples = text.partition("    Examples\n")
+        first = "    Notes\n" if "    Notes\n" in text else "    Examples\n"
+        head, marker, examples = text.partition(first)
         for title, body in sections:
             lines = [title, "-" * len(title), *body.splitlines()]
             head = head.rstrip() + "\n\n" + "\n".join(f"    {line}" if line else "" for line in lines)

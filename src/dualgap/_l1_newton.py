@@ -1,0 +1,233 @@
+"""Proximal Newton method for the L1-SVM over a few columns, with losses that are quadratic in pieces.
+
+With ``Z = diag(y) [X_W, 1]`` and ``t = 1 - Z w`` it solves, exactly::
+
+    min  sum lambda |w| + sum h(t)        h'(t) = a(t) = clip(a0 + sigma t, 0, cap)
+
+That is the squared hinge ``c max(0, t)^2`` for ``a0 = 0, sigma = 2c`` and no cap. With ``cap = c`` it is the hinge
+smoothed about the multipliers a0: what a step of the proximal point method on its dual has to solve (`_l1_hinge`).
+
+The loss is quadratic as long as the samples I with ``0 < a(t) < cap`` stay, so a Newton step is a lasso with the matrix
+``H = Z_I' diag(sigma_I) Z_I``. That is solved by coordinate descent, which finds out which weights are zero, and by
+Newton steps over the others with their signs kept, which find their values whatever the condition of H (a weight whose
+sign would change is stopped at zero). Steps of the whole are halved until the objective falls. Once I, the zeros and the
+signs are right, one step is the solution, so the last ones are exact up to rounding. Weights outside of the support are
+0 and not merely small.
+
+A step costs H, O(n_I k^2) or less where Z is sparse, and a few factorisations of the support's part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numba as nb
+import numpy as np
+from scipy.linalg import cho_solve
+
+from dualgap._l1_factor import factored
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dualgap._l1_columns import DenseColumns, SparseColumns
+
+# Sweeps of coordinate descent between two factorisations.
+_SWEEPS = 5
+# Weights stopped at zero before coordinate descent has another look at all.
+_DROPS = 10
+# Rounds of both; a lasso that is not solved by then is solved well enough for a descent direction.
+_LASSO_ROUNDS = 40
+# A lasso is solved to this share of the violation wanted.
+_LASSO_SHARE = 0.1
+# Halvings of a step.
+_HALVINGS = 12
+_MOST_DAMPING = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """The loss: slope ``a(t) = clip(a0 + sigma t, 0, cap)``, one a sample."""
+
+    a0: NDArray[np.float64]
+    sigma: NDArray[np.float64]
+    cap: NDArray[np.float64] | float = np.inf
+
+    def slope(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
+        """``a(t)``."""
+        return np.clip(self.a0 + self.sigma * t, 0.0, self.cap)
+
+    def value(self, t: NDArray[np.float64]) -> float:
+        """``sum h(t)``, with h as the largest of ``a t - (a - a0)^2 / (2 sigma)``."""
+        a = self.slope(t)
+        moved = np.divide((a - self.a0) ** 2, 2.0 * self.sigma, out=np.zeros_like(a), where=self.sigma > 0.0)
+        return float(np.sum(a * t - moved))
+
+    def curvature(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
+        """sigma where the slope is inside."""
+        a = self.a0 + self.sigma * t
+        return np.where((a > 0.0) & (a < self.cap), self.sigma, 0.0)
+
+
+@dataclass(eq=False)
+class Point:
+    """Weights, ``t = 1 - Z w``, objective, steps taken, and the violation of the optimality conditions."""
+
+    w: NDArray[np.float64]
+    t: NDArray[np.float64]
+    value: float
+    iterations: int = 0
+    violation: float = np.inf
+
+
+def solve_pieces(
+    Z: DenseColumns | SparseColumns,
+    loss: Pieces,
+    lam: NDArray[np.float64],
+    w: NDArray[np.float64],
+    tol: float,
+    max_iter: int,
+    stop: Callable[[], bool],
+    damping: float = 0.0,
+) -> Point:
+    """Solve over the columns of Z until ``|Z'a|`` is within `tol` of what lambda allows.
+
+    Parameters
+    ----------
+    Z : DenseColumns or SparseColumns
+        Signed columns.
+    loss : Pieces
+        The loss.
+    lam : ndarray
+        Weights of the columns; 0 for a free bias.
+    w : ndarray
+        Where to start.
+    tol, max_iter, stop
+        The violation to reach, steps at most, and a question asked before each.
+    """
+    t = 1.0 - Z.times(w)
+    x = Point(w.copy(), t, loss.value(t) + float(np.dot(lam, np.abs(w))))
+    damping, diagonal = damping, np.arange(w.size)
+    most = Z.squares(loss.sigma)
+    while True:
+        pull = Z.back(loss.slope(x.t))
+        x.violation = violation(pull, x.w, lam)
+        if x.violation <= tol or x.iterations >= max_iter or stop():
+            return x
+        H = Z.weighted_gram(loss.curvature(x.t))
+        H[diagonal, diagonal] += damping * most
+        target = _lasso(H, H @ x.w + pull, lam, x.w, max(_LASSO_SHARE * min(tol, x.violation), 1e-14))
+        x.iterations += 1
+        length = _step(Z, loss, lam, x, target, pull)
+        if length == 0.0 and damping >= _MOST_DAMPING:
+            return x
+        if length < 0.3:
+            damping = min(max(damping, 1e-8) * 30.0, _MOST_DAMPING)
+        elif length == 1.0:
+            damping = damping / 30.0 if damping > 1e-10 else 0.0
+
+
+def violation(pull: NDArray[np.float64], w: NDArray[np.float64], lam: NDArray[np.float64]) -> float:
+    """How far ``v = Z'a`` is from ``lambda sign(w)``, or outside of ``[-lambda, lambda]`` where w is 0; the largest."""
+    at_zero = np.maximum(np.abs(pull) - lam, 0.0)
+    return float(np.max(np.where(w == 0.0, at_zero, np.abs(pull - lam * np.sign(w))), initial=0.0))
+
+
+def _step(
+    Z: DenseColumns | SparseColumns,
+    loss: Pieces,
+    lam: NDArray[np.float64],
+    x: Point,
+    target: NDArray[np.float64],
+    pull: NDArray[np.float64],
+) -> float:
+    """Go towards the target as far as the objective falls; the share of the way, 0 where it does not fall at all."""
+    d = target - x.w
+    change = -Z.times(d)
+    promised = float(np.dot(lam, np.abs(target) - np.abs(x.w)) - np.dot(pull, d))
+    length = 1.0
+    for _ in range(_HALVINGS):
+        w = target if length == 1.0 else x.w + length * d
+        t = x.t + length * change
+        value = loss.value(t) + float(np.dot(lam, np.abs(w)))
+        # At the end the fall is below rounding; a step that does not raise the objective is taken then.
+        if value <= x.value + 1e-4 * length * min(promised, 0.0) + 4e-16 * abs(x.value):
+            moved = bool(np.any(w != x.w))
+            x.w, x.value = w, value
+            x.t = 1.0 - Z.times(w) if length == 1.0 else t
+            return length if moved else 0.0
+        length *= 0.5
+    return 0.0
+
+
+def _lasso(
+    H: NDArray[np.float64],
+    h: NDArray[np.float64],
+    lam: NDArray[np.float64],
+    start: NDArray[np.float64],
+    tol: float,
+) -> NDArray[np.float64]:
+    """``min u'Hu/2 - h'u + sum lambda |u|``."""
+    u = start.copy()
+    Hu = H @ u
+    for _ in range(_LASSO_ROUNDS):
+        if _sweeps(H, h, lam, u, Hu, _SWEEPS, tol) <= tol:
+            break
+        for _ in range(_DROPS):
+            if not _on_support(H, h, lam, u):
+                break
+        Hu = H @ u
+    return u
+
+
+@nb.njit(cache=True, nogil=True)
+def _sweeps(H, h, lam, u, Hu, most, tol):  # type: ignore[no-untyped-def]
+    """Coordinate descent; returns the largest violation met in the last sweep."""
+    worst = 0.0
+    for _ in range(most):
+        worst = 0.0
+        for j in range(u.size):
+            curvature = H[j, j]
+            if curvature <= 0.0:
+                continue
+            slope = h[j] - Hu[j]
+            old = u[j]
+            if old == 0.0:
+                worst = max(worst, abs(slope) - lam[j])
+            else:
+                worst = max(worst, abs(slope - lam[j] * np.sign(old)))
+            free = slope + curvature * old
+            new = np.sign(free) * max(abs(free) - lam[j], 0.0) / curvature
+            if new != old:
+                u[j] = new
+                row = H[j]
+                change = new - old
+                for i in range(u.size):
+                    Hu[i] += change * row[i]
+        if worst <= tol:
+            break
+    return worst
+
+
+def _on_support(
+    H: NDArray[np.float64], h: NDArray[np.float64], lam: NDArray[np.float64], u: NDArray[np.float64]
+) -> bool:
+    """A Newton step over the weights that are not zero, up to the first that would change its sign; whether one did."""
+    S = np.flatnonzero((u != 0.0) | (lam == 0.0))
+    if not S.size:
+        return False
+    sign = np.sign(u[S])
+    part = H[np.ix_(S, S)]
+    residual = h[S] - lam[S] * sign - part @ u[S]
+    d = cho_solve(factored(part), residual, check_finite=False)
+    crossing = (lam[S] > 0.0) & ((u[S] + d) * sign <= 0.0)
+    if not np.any(crossing):
+        u[S] += d
+        return False
+    lengths = np.where(crossing, -u[S] / np.where(crossing, d, 1.0), np.inf)
+    first = int(np.argmin(lengths))
+    u[S] += lengths[first] * d
+    u[S[first]] = 0.0
+    return True

@@ -1,0 +1,106 @@
+"""What every estimator shares: parameters kept as given, weights and solver options checked, certificates told."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_array
+
+from dualgap.certificate import combine
+from dualgap.formulations import parametric_values
+from dualgap.result import Status
+from dualgap.solvers import SOLVERS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from dualgap.result import Certificate, History
+
+# scikit-learn's own limits, so that its users meet the same errors.
+RUN_CONSTRAINTS: dict[str, Any] = {
+    "tol": [Interval(Real, 0.0, None, closed="neither")],
+    "cache_size": [Interval(Real, 0, None, closed="neither")],
+    "verbose": ["verbose"],
+    "max_iter": [Interval(Integral, -1, None, closed="left")],
+    "solver": [StrOptions({"auto", *SOLVERS})],
+    "gap_tol": [Interval(Real, 0.0, None, closed="neither"), None],
+    "time_limit": [Interval(Real, 0.0, None, closed="neither"), None],
+    "callback": [callable, None],
+    "parametric": [list, tuple, callable, None],
+    "n_jobs": [Integral, None],
+    "solver_options": [dict, None],
+}
+
+# What has a parameter of its own on the estimators (or is theirs to decide) and is no solver option.
+_NOT_OPTIONS = ("tol", "first_tol", "gap_tol", "max_iter", "time_limit", "callback", "start", "warn")
+
+
+class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
+    """Base of all estimators."""
+
+    def _keep_parameters(self, arguments: dict[str, Any]) -> None:
+        """Store the constructor's arguments as they are, which is all that scikit-learn allows a constructor to do."""
+        for name in self._get_param_names():
+            setattr(self, name, arguments[name])
+
+    def _check_weights(self, sample_weight: Any, n: int) -> NDArray[np.float64]:
+        """Weights as scikit-learn's support vector machines read them: zero and below leave a sample out."""
+        if sample_weight is None:
+            return np.ones(n)
+        weight = check_array(
+            sample_weight, dtype=np.float64, ensure_2d=False, input_name="sample_weight", ensure_min_samples=0
+        )
+        if weight.ndim == 0:
+            weight = np.full(n, float(weight))
+        if weight.shape != (n,):
+            raise ValueError(
+                f"sample_weight and X have incompatible shapes: {weight.shape} vs ({n},); pass one weight a sample."
+            )
+        if not np.any(weight > 0.0):
+            raise ValueError("Invalid input - all samples have zero or negative weights.")
+        return np.maximum(weight, 0.0)
+
+    def _options(self) -> dict[str, Any]:
+        """`solver_options`, as `run.solve` takes them."""
+        options = {key: value for key, value in (self.solver_options or {}).items() if key != "cache"}
+        for key in _NOT_OPTIONS:
+            if key in options:
+                raise ValueError(
+                    f"solver_options holds {key!r}, which is a parameter of {type(self).__name__}; set it there."
+                )
+        return options
+
+    def _phi(self, X: Any, n: int) -> NDArray[np.float64] | None:
+        """Values of the semi-parametric functions at the samples."""
+        return None if self.parametric is None else parametric_values(self.parametric, X, n)
+
+    def _keep_verdict(
+        self,
+        certificates: Sequence[Certificate],
+        histories: Sequence[History],
+        statuses: Sequence[Status],
+        solver: str,
+        shown: int,
+    ) -> None:
+        """Fitted attributes that tell how good the solution is; a warning, `shown` calls up, where it falls short."""
+        self.certificates_ = list(certificates)
+        self.certificate_ = combine(self.certificates_)
+        self.history_ = histories[0] if len(histories) == 1 else list(histories)
+        self.solver_ = solver
+        self.status_ = next((s for s in statuses if s is not Status.CONVERGED), Status.CONVERGED)
+        self.fit_status_ = int(self.status_ not in (Status.CONVERGED, Status.STOPPED))
+        if self.fit_status_:
+            warnings.warn(
+                f"{type(self).__name__} ended short of its tolerance: {self.status_.message} "
+                f"(max_iter={self.max_iter}, time_limit={self.time_limit}). Certified: {self.certificate_}.",
+                ConvergenceWarning,
+                stacklevel=shown + 1,
+            )

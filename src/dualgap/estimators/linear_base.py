@@ -1,0 +1,238 @@
+"""What the linear estimators share: data that is neither copied nor upcast, one solved task, weights, warm starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dualgap.constraints import feasible_start
+from dualgap.estimators.certified import RUN_CONSTRAINTS, CertifiedEstimator
+from dualgap.estimators.progress import progress_callback
+from dualgap.formulations import FORMULATIONS, Model, build, parametric_values, recover
+from dualgap.kernels.factor import Factor
+from dualgap.kernels.functions import Kernel
+from dualgap.kernels.gram import make_gram
+from dualgap.kernels.linear_gram import LinearGram
+from dualgap.kernels.shifted import ShiftedGram
+from dualgap.kernels.threads import share, thread_count
+from dualgap.run import choose, solve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from dualgap.kernels.gram import Gram
+    from dualgap.problem import DualQP
+    from dualgap.result import Result
+
+LINEAR_CONSTRAINTS: dict[str, Any] = {**RUN_CONSTRAINTS, "warm_start": ["boolean"]}
+BIAS_CONSTRAINTS: dict[str, Any] = {
+    "fit_intercept": ["boolean"],
+    "intercept_scaling": [Interval(Real, 0.0, None, closed="neither")],
+    "penalize_intercept": ["boolean", StrOptions({"auto"})],
+    "dual": ["boolean", StrOptions({"auto"})],
+    "random_state": ["random_state"],
+}
+
+# Solvers that work on the weights of the features; the others ask for rows of the kernel matrix.
+_ON_WEIGHTS = ("auto", "newton", "dcd", "pcd", "pegasos")
+# Entries of the data up to which tasks run side by side: a product with it is then one thread's work.
+_SIDE_BY_SIDE = 2_000_000
+# Rows of float32 data that are multiplied at a time in float64.
+_ROWS = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class LinearTask:
+    """One solved task: how it was solved, weights, model, and where the next fit may start."""
+
+    result: Result
+    weights: NDArray[np.float64]
+    bias: float
+    model: Model
+    kept: Kept
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """A solution for the next fit, in the units that its problem gives its variables."""
+
+    shares: NDArray[np.float64]
+
+    @staticmethod
+    def of(problem: DualQP, a: NDArray[np.float64]) -> Kept:
+        """Keep a solution."""
+        return Kept(a / _units(problem))
+
+    def start(self, problem: DualQP) -> NDArray[np.float64] | None:
+        """A feasible point of another problem; None where it has other variables."""
+        if self.shares.shape != (problem.n,):
+            return None
+        return feasible_start(problem, self.shares * _units(problem))
+
+
+def _units(problem: DualQP) -> NDArray[np.float64]:
+    """What variables grow with: C, unless their sum is given."""
+    if np.any(problem.e):
+        return np.ones(problem.n)
+    return np.where(problem.ridge > 0.0, 1.0 / np.where(problem.ridge > 0.0, problem.ridge, 1.0), problem.hi)
+
+
+class LinearSVM(CertifiedEstimator):
+    """Base of the linear estimators."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    # -- data ----------------------------------------------------------------------------------------------------
+
+    def _check_data(self, X: Any, y: Any = None, *, reset: bool = True, **checks: Any) -> tuple[Any, Any]:
+        """Validated X and y. Rows in C order or CSR are used where they lie: float32 stays float32."""
+        targets = {} if y is None else {"y": y}
+        checked = validate_data(
+            self,
+            X,
+            dtype=[np.float64, np.float32],
+            order="C",
+            accept_sparse="csr",
+            accept_large_sparse=True,
+            reset=reset,
+            **targets,
+            **checks,
+        )
+        X, y = checked if targets else (checked, None)
+        if sp.issparse(X) and not X.has_canonical_format:
+            X = X.copy()  # the user's own matrix is left as it is
+            X.sum_duplicates()
+        return X, y
+
+    def _check_new_data(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return self._check_data(X, reset=False)[0]
+
+    # -- fitting -------------------------------------------------------------------------------------------------
+
+    def _goal(self) -> float:
+        """The relative gap to reach."""
+        return float(self.tol if self.gap_tol is None else self.gap_tol)
+
+    def _penalised(self) -> bool:
+        """Whether the bias is penalised like a weight."""
+        return self.penalize_intercept is True or self.penalize_intercept == "auto"
+
+    def _bias(self) -> tuple[float, bool]:
+        """What is added to the kernel for a penalised bias, and whether there is one that is not penalised."""
+        if not self.fit_intercept:
+            return 0.0, False
+        return (float(self.intercept_scaling) ** 2, False) if self._penalised() else (0.0, True)
+
+    def _make_gram(self, X: Any, constant: float) -> Gram:
+        if self.solver in _ON_WEIGHTS:
+            return LinearGram(X, constant, self.n_jobs)
+        cache = (self.solver_options or {}).get("cache", "row")
+        gram = make_gram(X, Kernel("linear"), cache_size=self.cache_size, cache=cache, n_jobs=self.n_jobs)
+        return ShiftedGram(gram, constant) if constant > 0.0 else gram
+
+    def _solve_task(
+        self, row: str, X: Any, gram: Gram, y: Any, weight: Any, phi: Any, *, bias: bool, kept: Any
+    ) -> LinearTask:
+        """Build, solve and recover one task; the table says which of C, nu and epsilon it reads."""
+        parameters: dict[str, Any] = {name: float(getattr(self, name)) for name in FORMULATIONS[row].parameters}
+        problem = build(row, gram, y, sample_weight=weight, parametric=phi, bias=bias, **parameters)
+        options = self._options()
+        name, module = choose(problem, self.solver)
+        threads = gram.operator.threads if isinstance(gram, LinearGram) else self.n_jobs
+        if name != "dcd" and any(field.name == "n_jobs" for field in fields(module.Options)):
+            options.setdefault("n_jobs", threads)  # threads of dcd are not reproducible: only where asked for
+        result = solve(
+            problem,
+            self.solver,
+            tol=self.tol,
+            gap_tol=self._goal(),
+            max_iter=self.max_iter,
+            time_limit=self.time_limit,
+            callback=progress_callback(self.callback, self.verbose),
+            start=kept.start(problem) if isinstance(kept, Kept) else None,
+            warn=False,
+            **options,
+        )
+        model = recover(problem, result.a, result.eta)
+        used = np.flatnonzero(model.coefficients)
+        weights = Factor(X, n_jobs=threads).transposed(model.coefficients[used], used)
+        free = model.bias
+        if isinstance(gram, LinearGram):  # `recover` knows of the other kind
+            free += gram.constant * float(model.coefficients.sum())
+        return LinearTask(result, weights, free, model, Kept.of(problem, result.a))
+
+    def _solve_tasks(self, task: Callable[[int, Gram], LinearTask], count: int, gram: Gram) -> list[LinearTask]:
+        """Solve independent tasks over one Gram matrix: side by side where they are small, else one after another.
+
+        Callbacks and lines of progress are not wanted to arrive mixed.
+        """
+        threads = thread_count(self.n_jobs)
+        watched = self.callback is not None or bool(self.verbose)
+        small = isinstance(gram, LinearGram) and gram.n * gram.operator.row_length <= _SIDE_BY_SIDE
+        if count == 1 or threads == 1 or watched or not small:
+            return [task(number, gram) for number in range(count)]
+        solved: list[Any] = [None] * count
+
+        def piece(number: int) -> None:
+            solved[number] = task(number, gram.separate())  # type: ignore[attr-defined]
+
+        share(piece, count, threads)
+        return solved
+
+    def _starts(self, count: int) -> list[Any]:
+        """Solutions of the last fit, one a task; None where there are none to start from."""
+        kept = getattr(self, "_kept", None)
+        return list(kept) if self.warm_start and kept is not None and len(kept) == count else [None] * count
+
+    def _keep_starts(self, kept: list[Any]) -> None:
+        """Keep the solutions for the next fit, where one is meant to start from them."""
+        if self.warm_start:
+            self._kept = kept
+        elif hasattr(self, "_kept"):
+            del self._kept
+
+    def _keep_tasks(self, tasks: list[LinearTask]) -> None:
+        """Fitted attributes of solved tasks but for the weights."""
+        self._keep_starts([task.kept for task in tasks])
+        self.parametric_coef_ = np.array([task.model.parametric for task in tasks])
+        results = [task.result for task in tasks]
+        self.n_iter_ = max(result.iterations for result in results)
+        self._keep_verdict(
+            [result.certificate for result in results],
+            [result.history for result in results],
+            [result.status for result in results],
+            results[0].solver,
+            shown=4,  # the caller of fit, which scikit-learn wraps
+        )
+
+    # -- prediction ----------------------------------------------------------------------------------------------
+
+    def _values(self, X: Any) -> NDArray[np.float64]:
+        """``X coef_'`` and the semi-parametric part, a column a task, in float64."""
+        coef = self.coef_ if self.coef_.ndim == 2 else self.coef_.reshape(1, -1)
+        if sp.issparse(X) or sp.issparse(coef) or X.dtype == np.float64:
+            values = np.asarray(safe_sparse_dot(X, coef.T, dense_output=True), dtype=np.float64)
+        else:  # a product of both types would make a float64 copy of all rows
+            values = np.empty((X.shape[0], coef.shape[0]))
+            for first in range(0, X.shape[0], _ROWS):
+                values[first : first + _ROWS] = X[first : first + _ROWS].astype(np.float64) @ coef.T
+        return values + self._free_part(X)
+
+    def _free_part(self, X: Any) -> NDArray[np.float64]:
+        """The semi-parametric part of the decision function, a column a task."""
+        if self.parametric_coef_.shape[1] == 0:
+            return np.zeros((1, self.parametric_coef_.shape[0]))
+        return parametric_values(self.parametric, X, X.shape[0]) @ self.parametric_coef_.T
