@@ -46,6 +46,11 @@ _HOME = {
     "NuSVR": "estimators",
     "OneClassSVM": "estimators",
     "SVDD": "estimators",
+    "SVCSearchCV": "estimators.search",
+    "svm_path": "path",
+    "PathResult": "path",
+    "scaled_start": "path",
+    "restart_bounds": "path",
     "save": "formats.model",
     "load": "formats.model",
 }
@@ -75,11 +80,13 @@ if TYPE_CHECKING:
     from dualgap.composite_certificate import certify_composite
     from dualgap.constraints import InfeasibleProblemError
     from dualgap.estimators import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM
+    from dualgap.estimators.search import SVCSearchCV
     from dualgap.formats.model import load, save
     from dualgap.formulations import FORMULATIONS, build, recover
     from dualgap.kernels.functions import Kernel
     from dualgap.kernels.gram import FullGram, Gram, KernelGram, factored_gram, make_gram
     from dualgap.minimization import MinimizeResult, minimize
+    from dualgap.path import PathResult, restart_bounds, scaled_start, svm_path
     from dualgap.primal import primal_svm
     from dualgap.problem import DualQP
     from dualgap.result import Certificate, Event, History, Result, Status
