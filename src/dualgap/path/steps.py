@@ -11,6 +11,7 @@ import numpy as np
 
 from dualgap.certificate import exact_gradient, judge
 from dualgap.constraints import FEASIBLE
+from dualgap.path.grams import KeptGram
 from dualgap.path.starts import multiple, restart_bounds, scaled_start
 from dualgap.result import Certificate, Status
 from dualgap.run import solve
@@ -109,6 +110,8 @@ def _solved(
                 took = time.perf_counter() - began
                 done = Status.CONVERGED
                 return Step(problem, point, eta, certificate, done, 0, took, True, start_gap, bounds), product
+    if last is not None and start is not None:
+        _hand_over(problem, last, start)
     result = solve(
         problem,
         goal.solver,
@@ -128,6 +131,21 @@ def _solved(
         problem, result.a, result.eta, result.certificate, result.status, result.iterations, took, False, start_gap, bounds
     )  # fmt: skip
     return step, product
+
+
+def _hand_over(problem: DualQP, last: _Last, start: NDArray[np.float64]) -> None:
+    """Tell the Gram matrix the product at the start, where that is a multiple of one it has made."""
+    gram = problem.gram
+    if not isinstance(gram, KeptGram) or last.step.problem.gram is not gram or np.any(problem.e):
+        return
+    factor = multiple(problem, last.a, last.product)
+    points = problem.points
+    whole = points.size == gram.n
+    product = np.zeros(gram.n)
+    product[problem.index] = problem.sign * (factor * last.product)
+    # Weights as if nothing had been snapped to a bound: what was, is corrected for.
+    weights = problem.on_points(factor * last.a)
+    gram.remember(weights, None if whole else points, product if whole else product[points])
 
 
 def _candidates(

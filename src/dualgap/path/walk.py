@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from dualgap.formulations import FORMULATIONS, build, recover
 from dualgap.kernels.functions import Kernel
-from dualgap.kernels.gram import make_gram
+from dualgap.path.grams import lasting_gram
 from dualgap.path.held_out import Fold, check_folds, error_of
 from dualgap.path.result import PathResult
 from dualgap.path.steps import Goal, Step, walk
@@ -162,7 +162,7 @@ class _Source:
         value = self.gamma if gamma is None else gamma
         if self._made is None or self._made[0] != value:
             shape = Kernel(self.kernel, gamma=value, coef0=float(self.coef0), degree=int(self.degree))
-            self._made = value, make_gram(self.points, shape, cache_size=self.cache_size, n_jobs=self.n_jobs)
+            self._made = value, lasting_gram(self.points, shape, cache_size=self.cache_size, n_jobs=self.n_jobs)
         return self._made[1]
 
 
