@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import ParameterGrid, check_cv
 from sklearn.model_selection._search import BaseSearchCV
@@ -20,8 +20,7 @@ from sklearn.utils import indexable
 from sklearn.utils.validation import _check_sample_weight, _num_samples
 
 from dualgap.estimators.classification import SVC
-from dualgap.formulations import FORMULATIONS, build
-from dualgap.kernels.gram import FullGram
+from dualgap.formulations import build
 from dualgap.kernels.threads import share, thread_count
 from dualgap.path.grams import lasting_gram
 from dualgap.path.held_out import decision
@@ -157,8 +156,9 @@ class SVCSearchCV(BaseSearchCV):  # type: ignore[misc]
 
     def _fit_shared(self, X: Any, y: Any, params: dict[str, Any]) -> Any:
         candidates = self._candidates()
-        for candidate in candidates:
-            clone(self.estimator).set_params(**candidate)._validate_params()
+        for name in candidates[0]:
+            for value in {candidate[name]: None for candidate in candidates}:
+                clone(self.estimator).set_params(**{name: value})._validate_params()
         X, y = indexable(X, y)
         # The estimator's own checks, and its own errors.
         checked = clone(self.estimator)
@@ -224,8 +224,7 @@ class _Search:
                 for k, scores in zip(mine, self._along(number, gamma, grams[number], Cs), strict=True):
                     found[k * len(self.splits) + number] = scores
 
-            largest = max(len(train) for train, _ in self.splits)
-            share(fold, len(self.splits), self.threads if largest <= _SIDE_BY_SIDE else 1)
+            share(fold, len(self.splits), self.threads if self._largest() <= _SIDE_BY_SIDE else 1)
             if self.owner.verbose:
                 print(f"gamma={gamma}: {len(mine)} values of C, {time.perf_counter() - began:.1f} s")
         return found
@@ -243,8 +242,14 @@ class _Search:
                 )
             kernels.append(kernel)
         grams = [made[kernel] for kernel in kernels]
+        if self.threads == 1 or self._largest() > _SIDE_BY_SIDE:
+            return grams
         # Folds that run side by side share what is stored, and nothing that changes.
-        return [gram if isinstance(gram, FullGram) else gram.separate() for gram in grams]  # type: ignore[attr-defined]
+        return [gram.separate() for gram in grams]  # type: ignore[attr-defined]
+
+    def _largest(self) -> int:
+        """Training samples of the largest fold."""
+        return max(len(train) for train, _ in self.splits)
 
     def _along(self, number: int, gamma: Any, gram: Gram, Cs: list[float]) -> Iterator[dict[str, Any]]:
         train, test = self.splits[number]
@@ -286,9 +291,7 @@ class _Search:
             self.svc.time_limit,
             warn=False,
         )
-        row = SVC._row
-        assert FORMULATIONS[row].parameters == ("C",)
-        problems = ((float(C), build(row, gram, target, C=float(C), sample_weight=inside)) for C in Cs)
+        problems = ((float(C), build(self.svc._row, gram, target, C=float(C), sample_weight=inside)) for C in Cs)
         return walk(problems, goal, ratios=True)
 
     def _scored(
@@ -303,11 +306,10 @@ class _Search:
 
     def _score(self, shape: SVC, C: float, values: NDArray[np.float64], rows: Any) -> Any:
         """Scores of a model whose decision values for these rows are known already."""
-        model = clone(shape).set_params(C=C)
-        model.classes_ = shape.classes_
+        model = copy(shape)  # scikit-learn's clone takes as long as a small fit
+        model.C = C
         model._decision_values = lambda _: values
-        X = self.X[rows] if not sp.issparse(self.X) else self.X[np.asarray(rows)]
-        return self.scorers(model, X, self.y[rows])
+        return self.scorers(model, self.X[rows], self.y[rows])
 
     def _failed(self, test: Any) -> dict[str, Any]:
         score: Any = self.owner.error_score

@@ -22,21 +22,42 @@ if TYPE_CHECKING:
 _ALL_ROWS_BYTES = 32_000_000
 
 
-class KeptGram(KernelGram):
-    """A kernel matrix whose last exact product outlives a solve (rows do so in any case, where entries are dear)."""
+class _Remembering:
+    """A Gram matrix whose last exact product outlives a solve: along a path the next run starts where it was made."""
+
+    _last_product: LastProduct
 
     def forget(self) -> None:
-        """Keep the product: along a path the next run starts where the last one ended."""
+        """Keep the product."""
 
     def remember(
         self, weights: NDArray[np.float64], rows: NDArray[np.intp] | None, product: NDArray[np.float64]
     ) -> None:
         """Take note of ``K[rows] @ weights``, known as a multiple of an exact product."""
-        last = self._last_product
         seeded = LastProduct()
         seeded.rows, seeded.weights, seeded.product = rows, weights.copy(), product.copy()
-        seeded.size, seeded.corrections = float(np.abs(weights).sum()), last.corrections + 1
+        seeded.size, seeded.corrections = float(np.abs(weights).sum()), self._last_product.corrections + 1
         self._last_product = seeded
+
+
+class KeptGram(_Remembering, KernelGram):
+    """A kernel matrix made of data on demand (rows are kept in any case, where entries are dear)."""
+
+
+class StoredGram(_Remembering, FullGram):
+    """A kernel matrix that is stored in float64."""
+
+    def __init__(self, matrix: NDArray[np.float64], *, psd: bool = False) -> None:
+        super().__init__(matrix, psd=psd)
+        self._last_product = LastProduct()
+
+    def separate(self) -> StoredGram:
+        """The same entries for one thread beside others."""
+        return StoredGram(self.matrix, psd=self.psd)
+
+    def exact(self, weights: NDArray[np.float64], rows: NDArray[np.intp] | None = None) -> NDArray[np.float64]:
+        """``K[rows] @ weights``, corrected from the last product where that is less work."""
+        return self._last_product.renew(weights, rows, super().exact)
 
 
 def lasting_gram(
@@ -65,5 +86,5 @@ def lasting_gram(
         # In float64 throughout, so that certificates may be read off it.
         double = X.astype(np.float64) if sp.issparse(X) else np.asarray(X, dtype=np.float64)
         made = make_gram(double, kernel, cache_size=max(cache_size, 8e-6 * X.shape[0] ** 2), kind="full", n_jobs=n_jobs)
-        return FullGram(made.matrix, psd=made.psd)  # type: ignore[union-attr]
+        return StoredGram(made.matrix, psd=made.psd)  # type: ignore[union-attr]
     return KeptGram(prepare(X, kernel), kernel, budget, n_jobs=n_jobs)

@@ -11,7 +11,7 @@ import numpy as np
 
 from dualgap.certificate import exact_gradient, judge
 from dualgap.constraints import FEASIBLE
-from dualgap.path.grams import KeptGram
+from dualgap.path.grams import KeptGram, StoredGram
 from dualgap.path.starts import multiple, restart_bounds, scaled_start
 from dualgap.result import Certificate, Status
 from dualgap.run import solve
@@ -54,9 +54,7 @@ class Goal:
     def met(self, certificate: Certificate) -> bool:
         """Whether a certificate bears the goal out."""
         off, goal = (
-            (certificate.kkt_violation, self.tol)
-            if self.gap_tol is None
-            else (certificate.relative_gap, self.gap_tol)
+            (certificate.kkt_violation, self.tol) if self.gap_tol is None else (certificate.relative_gap, self.gap_tol)
         )
         return bool(off <= goal and certificate.infeasibility <= FEASIBLE)
 
@@ -128,15 +126,24 @@ def _solved(
     product = exact_gradient(problem, result.a) - problem.f0 - problem.ridge * result.a
     took = time.perf_counter() - began
     step = Step(
-        problem, result.a, result.eta, result.certificate, result.status, result.iterations, took, False, start_gap, bounds
-    )  # fmt: skip
+        problem,
+        result.a,
+        result.eta,
+        result.certificate,
+        result.status,
+        result.iterations,
+        took,
+        False,
+        start_gap,
+        bounds,
+    )
     return step, product
 
 
 def _hand_over(problem: DualQP, last: _Last, start: NDArray[np.float64]) -> None:
     """Tell the Gram matrix the product at the start, where that is a multiple of one it has made."""
     gram = problem.gram
-    if not isinstance(gram, KeptGram) or last.step.problem.gram is not gram or np.any(problem.e):
+    if not isinstance(gram, KeptGram | StoredGram) or last.step.problem.gram is not gram or np.any(problem.e):
         return
     factor = multiple(problem, last.a, last.product)
     points = problem.points
@@ -148,9 +155,7 @@ def _hand_over(problem: DualQP, last: _Last, start: NDArray[np.float64]) -> None
     gram.remember(weights, None if whole else points, product if whole else product[points])
 
 
-def _candidates(
-    problem: DualQP, last: _Last, product: NDArray[np.float64], start: NDArray[np.float64]
-) -> list[float]:
+def _candidates(problem: DualQP, last: _Last, product: NDArray[np.float64], start: NDArray[np.float64]) -> list[float]:
     """Multiples of the last solution whose certificate costs O(n): the start, and the solution as it is."""
     on_ray = not np.any(problem.e)
     factors = [multiple(problem, last.a, product)] if on_ray else []

@@ -272,12 +272,10 @@ def _labels(row: str, y: Any) -> NDArray[np.float64] | None:
 
 
 def _resolved(gamma: float | str, X: Any) -> float:
-    """"scale" and "auto" as scikit-learn reads them."""
+    """The coefficient that "scale" and "auto" stand for in scikit-learn."""
     if gamma == "auto":
         return 1.0 / X.shape[1]
     if gamma != "scale":
         return float(gamma)
     variance = float(X.multiply(X).mean() - X.mean() ** 2) if sp.issparse(X) else float(X.var(dtype=np.float64))
     return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
-
-
