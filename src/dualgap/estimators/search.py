@@ -138,7 +138,7 @@ class SVCSearchCV(BaseSearchCV):  # type: ignore[misc]
         -------
         self : object
         """
-        given = self.estimator
+        given: Any = self.estimator
         self.estimator = SVC() if given is None else given
         try:
             if not isinstance(self.estimator, SVC):
@@ -306,7 +306,7 @@ class _Search:
 
     def _score(self, shape: SVC, C: float, values: NDArray[np.float64], rows: Any) -> Any:
         """Scores of a model whose decision values for these rows are known already."""
-        model = copy(shape)  # scikit-learn's clone takes as long as a small fit
+        model: Any = copy(shape)  # scikit-learn's clone takes as long as a small fit
         model.C = C
         model._decision_values = lambda _: values
         return self.scorers(model, self.X[rows], self.y[rows])

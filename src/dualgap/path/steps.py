@@ -100,7 +100,7 @@ def _solved(
         start = scaled_start(problem, last.a, known)
         for factor in () if known is None else _candidates(problem, last, known, start):
             point = np.clip(factor * last.a, problem.lo, problem.hi)
-            product = factor * known
+            product = factor * last.product
             gradient = product + problem.ridge * point + problem.f0
             certificate, eta = judge(problem, point, gradient, last.step.eta)
             start_gap = float(np.fmin(start_gap, certificate.relative_gap))

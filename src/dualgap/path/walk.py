@@ -183,7 +183,7 @@ def _problems(
 ) -> Iterator[tuple[float, DualQP]]:
     for value in values:
         gram = source.gram(float(value) if parameter == "gamma" else None)
-        chosen = machine if parameter == "gamma" else {**machine, parameter: float(value)}
+        chosen: dict[str, Any] = dict(machine) if parameter == "gamma" else {**machine, parameter: float(value)}
         yield float(value), build(row, gram, fold.target, sample_weight=fold.weight, **chosen)
 
 
