@@ -172,10 +172,10 @@ def _walk(data: Any, values: list[float], settings: dict[str, Any], quiet: bool)
 def _tell(found: PathResult, took: float) -> None:
     with_errors = found.validation_errors is not None
     table = Table(box=None, padding=(0, 3, 0, 0), pad_edge=False)
-    for heading in (found.parameter, "objective", "relative gap", "support vectors", "iterations", "time"):
+    for heading in (found.parameter, "objective", "gap", "vectors", "iterations", "time"):
         table.add_column(heading, justify="right")
     if with_errors:
-        table.add_column("validation error", justify="right")
+        table.add_column("error", justify="right")
     for k, value in enumerate(found.values):
         certificate = found.certificates[k]
         cells = [
@@ -183,7 +183,7 @@ def _tell(found: PathResult, took: float) -> None:
             f"{found.objectives[k]:.8g}",
             "none" if certificate.note else at_most(certificate.relative_gap),
             f"{found.n_support[k]:,}",
-            "start good enough" if found.skipped[k] else f"{found.iterations[k]:,}",
+            "none" if found.skipped[k] else f"{found.iterations[k]:,}",
             seconds(float(found.seconds[k])),
         ]
         best = found.validation_errors is not None and k == found.best
@@ -192,6 +192,9 @@ def _tell(found: PathResult, took: float) -> None:
         table.add_row(*(Text(cell, style="bold" if best else "") for cell in cells))
     console = standard()
     console.print(table)
-    fact("time", f"{seconds(took)}; {counted(int(found.skipped.sum()), 'value')} of {len(found)} needed no solver")
+    fact(
+        "time",
+        f"{seconds(took)}; {counted(int(found.skipped.sum()), 'value')} of {len(found)} needed no solver: the start was good enough",
+    )
     if found.validation_errors is not None:
         fact("best", f"{found.parameter} = {found.values[found.best]:.6g} by validation error")

@@ -46,7 +46,8 @@ def save_plot(found: PathResult, path: Path, *, title: str) -> None:
     down = -(-len(panels) // across)
     figure = Figure(figsize=(across * _WIDTH, down * _HEIGHT + 0.4), facecolor="white", layout="constrained")
     figure.suptitle(title, fontsize=12, color=_INK)
-    for axes, (name, y, colour, logarithmic) in zip(figure.subplots(down, across, squeeze=False).flat, panels):
+    places = figure.subplots(down, across, squeeze=False).ravel()
+    for axes, (name, y, colour, logarithmic) in zip(places, panels, strict=True):
         _draw(axes, x, np.asarray(y, dtype=np.float64), name, colour, logarithmic, found.parameter)
         if name == "support vectors":
             axes.set_ylim(bottom=0)
@@ -80,7 +81,8 @@ def _draw(axes: Any, x: Any, y: Any, name: str, colour: str, logarithmic: bool, 
 
 def _mark_folds(axes: Any, found: PathResult, order: Any, colour: str) -> None:
     """The spread of the folds and the best value."""
-    assert found.fold_errors is not None and found.validation_errors is not None
+    assert found.fold_errors is not None
+    assert found.validation_errors is not None
     folds = found.fold_errors[order]
     if folds.shape[1] > 1:
         mean, spread = folds.mean(axis=1), folds.std(axis=1)

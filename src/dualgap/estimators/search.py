@@ -17,7 +17,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.model_selection import ParameterGrid, check_cv
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import indexable
-from sklearn.utils.validation import _check_sample_weight, _num_samples
+from sklearn.utils.validation import _check_method_params, _check_sample_weight, _num_samples
 
 from dualgap.estimators.classification import SVC
 from dualgap.formulations import build
@@ -81,6 +81,8 @@ class SVCSearchCV(BaseSearchCV):  # type: ignore[misc]
     >>> len(search.cv_results_["params"]), bool(search.best_score_ > 0.96)
     (9, True)
     """
+
+    estimator: Any
 
     def __init__(
         self,
@@ -171,10 +173,13 @@ class SVCSearchCV(BaseSearchCV):  # type: ignore[misc]
         checked._check_classes(labels, checked._check_weights(weight, _num_samples(points)))
         scorers, metric = self._get_scorers()
         self._checked_cv_orig = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
-        groups = {"groups": params["groups"]} if "groups" in params else {}
+        routed = self._get_routed_params_for_fit(params)
+        groups = routed.splitter.split
         splits = list(self._checked_cv_orig.split(X, y, **groups))
         self.n_splits_ = len(splits)
-        results = _Search(self, points, np.asarray(labels), weight, splits, scorers).run(candidates)
+        results = _Search(self, points, np.asarray(labels), weight, splits, scorers, routed.scorer.score).run(
+            candidates
+        )
         self.cv_results_ = self._format_results(candidates, len(splits), results)
         self.multimetric_ = isinstance(results[0]["test_scores"], dict)
         if callable(self.scoring) and self.multimetric_:
@@ -203,9 +208,18 @@ class _Search:
     """All candidates on all folds."""
 
     def __init__(
-        self, owner: SVCSearchCV, X: Any, y: NDArray[Any], weight: Any, splits: list[Any], scorers: Any
+        self,
+        owner: SVCSearchCV,
+        X: Any,
+        y: NDArray[Any],
+        weight: Any,
+        splits: list[Any],
+        scorers: Any,
+        score_params: Any,
     ) -> None:
         self.owner, self.X, self.y, self.splits, self.scorers = owner, X, y, splits, scorers
+        # Newer versions of scikit-learn weigh scores as well.
+        self.score_params = score_params
         self.weight = np.ones(len(y)) if weight is None else np.maximum(weight, 0.0)
         self.svc: SVC = owner.estimator
         self.threads = thread_count(owner.n_jobs)
@@ -309,7 +323,8 @@ class _Search:
         model: Any = copy(shape)  # scikit-learn's clone takes as long as a small fit
         model.C = C
         model._decision_values = lambda _: values
-        return self.scorers(model, self.X[rows], self.y[rows])
+        X = self.X[rows]
+        return self.scorers(model, X, self.y[rows], **_check_method_params(self.X, self.score_params, rows))
 
     def _failed(self, test: Any) -> dict[str, Any]:
         score: Any = self.owner.error_score
