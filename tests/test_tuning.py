@@ -102,7 +102,7 @@ def test_tuning_is_the_same_on_one_thread_and_without_a_stored_matrix():
 
 def test_tuning_says_what_is_wrong():
     X, y = binary(60)
-    with pytest.raises(TypeError, match="SVCSearchCV tunes dualgap.SVC; got SVR"):
+    with pytest.raises(TypeError, match=r"SVCSearchCV tunes .*; got SVR"):
         SVCSearchCV(SVR()).fit(X, y)
     with pytest.raises(ValueError, match="Cs is empty"):
         SVCSearchCV(SVC(), Cs=[]).fit(X, y)
@@ -121,9 +121,4 @@ def test_tuning_is_an_estimator():
         for one in check_estimator(SVCSearchCV(SVC(), Cs=[1.0, 10.0], cv=2), on_fail=None)
         if one["status"] == "failed"
     ]
-    theirs = {
-        one["check_name"]
-        for one in check_estimator(GridSearchCV(SVC(), {"C": [1.0, 10.0]}, cv=2), on_fail=None)
-        if one["status"] == "failed"
-    }
-    assert [line for line in failed if line.split(":")[0] not in theirs] == []
+    assert failed == []

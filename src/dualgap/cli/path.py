@@ -192,9 +192,7 @@ def _tell(found: PathResult, took: float) -> None:
         table.add_row(*(Text(cell, style="bold" if best else "") for cell in cells))
     console = standard()
     console.print(table)
-    fact(
-        "time",
-        f"{seconds(took)}; {counted(int(found.skipped.sum()), 'value')} of {len(found)} needed no solver: the start was good enough",
-    )
+    unsolved = counted(int(found.skipped.sum()), "value")
+    fact("time", f"{seconds(took)}; for {unsolved} of {len(found)} the start was proved good enough, and no solver ran")
     if found.validation_errors is not None:
         fact("best", f"{found.parameter} = {found.values[found.best]:.6g} by validation error")

@@ -17,7 +17,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.model_selection import ParameterGrid, check_cv
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import indexable
-from sklearn.utils.validation import _check_method_params, _check_sample_weight, _num_samples
+from sklearn.utils.validation import _check_method_params, _check_sample_weight
 
 from dualgap.estimators.classification import SVC
 from dualgap.formulations import build
@@ -170,7 +170,7 @@ class SVCSearchCV(BaseSearchCV):  # type: ignore[misc]
         weight = params.get("sample_weight")
         if weight is not None:
             weight = _check_sample_weight(weight, X)
-        checked._check_classes(labels, checked._check_weights(weight, _num_samples(points)))
+        _check_labels(checked, labels, weight)
         scorers, metric = self._get_scorers()
         self._checked_cv_orig = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
         routed = self._get_routed_params_for_fit(params)
@@ -204,6 +204,16 @@ class SVCSearchCV(BaseSearchCV):  # type: ignore[misc]
             self.feature_names_in_ = self.best_estimator_.feature_names_in_
 
 
+def _check_labels(svc: SVC, labels: Any, weight: Any) -> None:
+    """The estimator's own checks of classes; what weights have left out is said to be their doing."""
+    try:
+        svc._check_classes(labels, svc._check_weights(weight, len(labels)))
+    except ValueError as error:
+        if weight is None:
+            raise
+        raise ValueError(f"sample_weight or class labels: {error}") from error
+
+
 class _Search:
     """All candidates on all folds."""
 
@@ -219,7 +229,7 @@ class _Search:
     ) -> None:
         self.owner, self.X, self.y, self.splits, self.scorers = owner, X, y, splits, scorers
         # Newer versions of scikit-learn weigh scores as well.
-        self.score_params = score_params
+        self.score_params: dict[str, Any] = {}
         self.weight = np.ones(len(y)) if weight is None else np.maximum(weight, 0.0)
         self.svc: SVC = owner.estimator
         self.threads = thread_count(owner.n_jobs)
