@@ -229,7 +229,7 @@ class _Search:
     ) -> None:
         self.owner, self.X, self.y, self.splits, self.scorers = owner, X, y, splits, scorers
         # Newer versions of scikit-learn weigh scores as well.
-        self.score_params: dict[str, Any] = {}
+        self.score_params = score_params
         self.weight = np.ones(len(y)) if weight is None else np.maximum(weight, 0.0)
         self.svc: SVC = owner.estimator
         self.threads = thread_count(owner.n_jobs)
