@@ -11,6 +11,7 @@ import numpy as np
 
 from dualgap.certificate import exact_gradient, judge
 from dualgap.constraints import FEASIBLE
+from dualgap.kernels.threads import one_blas_thread
 from dualgap.path.grams import KeptGram, StoredGram
 from dualgap.path.starts import multiple, restart_bounds, scaled_start
 from dualgap.result import Certificate, Status
@@ -94,22 +95,23 @@ def _solved(
 ) -> tuple[Step, NDArray[np.float64]]:
     start, start_gap, bounds = None, np.nan, (np.nan, np.nan)
     if last is not None:
-        known = last.product if last.step.problem.gram is problem.gram else None
-        if ratio == ratio:
-            bounds = restart_bounds(problem, last.step.certificate, ratio)
-        start = scaled_start(problem, last.a, known)
-        for factor in () if known is None else _candidates(problem, last, known, start):
-            point = np.clip(factor * last.a, problem.lo, problem.hi)
-            product = factor * last.product
-            gradient = product + problem.ridge * point + problem.f0
-            certificate, eta = judge(problem, point, gradient, last.step.eta)
-            start_gap = float(np.fmin(start_gap, certificate.relative_gap))
-            if problem.gram.psd and goal.met(certificate):
-                took = time.perf_counter() - began
-                done = Status.CONVERGED
-                return Step(problem, point, eta, certificate, done, 0, took, True, start_gap, bounds), product
-    if last is not None and start is not None:
-        _hand_over(problem, last, start)
+        # Threads of BLAS would go on spinning beside the solver's own after every long product of two vectors.
+        with one_blas_thread():
+            known = last.product if last.step.problem.gram is problem.gram else None
+            if ratio == ratio:
+                bounds = restart_bounds(problem, last.step.certificate, ratio)
+            start = scaled_start(problem, last.a, known)
+            for factor in () if known is None else _candidates(problem, last, known, start):
+                point = np.clip(factor * last.a, problem.lo, problem.hi)
+                product = factor * last.product
+                gradient = product + problem.ridge * point + problem.f0
+                certificate, eta = judge(problem, point, gradient, last.step.eta)
+                start_gap = float(np.fmin(start_gap, certificate.relative_gap))
+                if problem.gram.psd and goal.met(certificate):
+                    took = time.perf_counter() - began
+                    done = Status.CONVERGED
+                    return Step(problem, point, eta, certificate, done, 0, took, True, start_gap, bounds), product
+            _hand_over(problem, last, start)
     result = solve(
         problem,
         goal.solver,
