@@ -50,6 +50,11 @@ _HOME = {
     "LinearSVR": "estimators",
     "LinearOneClassSVM": "estimators",
     "LinearSVDD": "estimators",
+    "SVCSearchCV": "estimators.search",
+    "svm_path": "path",
+    "PathResult": "path",
+    "scaled_start": "path",
+    "restart_bounds": "path",
     "save": "formats.model",
     "load": "formats.model",
 }
@@ -90,11 +95,13 @@ if TYPE_CHECKING:
         NuSVR,
         OneClassSVM,
     )
+    from dualgap.estimators.search import SVCSearchCV
     from dualgap.formats.model import load, save
     from dualgap.formulations import FORMULATIONS, build, recover
     from dualgap.kernels.functions import Kernel
     from dualgap.kernels.gram import FullGram, Gram, KernelGram, factored_gram, make_gram
     from dualgap.minimization import MinimizeResult, minimize
+    from dualgap.path import PathResult, restart_bounds, scaled_start, svm_path
     from dualgap.primal import primal_svm
     from dualgap.problem import DualQP
     from dualgap.result import Certificate, Event, History, Result, Status

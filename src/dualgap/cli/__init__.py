@@ -1,4 +1,4 @@
-"""The command line: ``dualgap demo``, ``train``, ``predict``, ``info``, ``solvers`` and ``bench``.
+"""The command line: ``dualgap demo``, ``train``, ``predict``, ``path``, ``tune``, ``info``, ``solvers``, ``bench``.
 
 Only what ``--help`` needs is imported here; each command imports the rest when it runs.
 """
@@ -17,9 +17,11 @@ from dualgap.cli.bench import bench
 from dualgap.cli.demo import demo
 from dualgap.cli.info import info
 from dualgap.cli.output import UNEXPECTED, USAGE, fail, sentence
+from dualgap.cli.path import path
 from dualgap.cli.predict import predict
 from dualgap.cli.solvers import solvers
 from dualgap.cli.train import train
+from dualgap.cli.tune import tune
 
 __all__ = ["app", "main"]
 
@@ -114,6 +116,8 @@ def _options(
 app.command()(demo)
 app.command()(train)
 app.command()(predict)
+app.command()(path)
+app.command()(tune)
 app.command()(info)
 app.command()(solvers)
 app.add_typer(bench, name="bench")

@@ -1,0 +1,171 @@
+"""``dualgap tune``: choose C and gamma of a classifier by cross-validation."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from dualgap.cli.choices import KERNEL_READS, KernelName, choose, given, listed
+from dualgap.cli.files import check_output
+from dualgap.cli.grids import GRID_HELP, grid, read, write_json
+from dualgap.cli.output import counted, fact, seconds, size, standard, verdict
+from dualgap.cli.progress import Progress
+from dualgap.cli.summary import tell_data
+
+_DATA, _LIMITS, _OUTPUT = "Data", "How precisely", "Output"
+
+
+def tune(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="LIBSVM text, csv or npz; .gz, .bz2 and .xz as well.")],
+    C: Annotated[str, typer.Option("-C", metavar="GRID", help=f"Values of C: {GRID_HELP}.")] = "0.01:1000:6",
+    gamma: Annotated[
+        str | None,
+        typer.Option(
+            "--gamma",
+            "-g",
+            metavar="GRID",
+            help="Values of gamma, likewise; scale and auto as well.",
+            show_default="scale, and 0.001:10:5",
+        ),
+    ] = None,
+    kernel: Annotated[
+        KernelName, typer.Option("--kernel", "-k", metavar="NAME", help=f"Kernel function: {listed(KernelName)}.")
+    ] = KernelName.rbf,
+    cv: Annotated[int, typer.Option(help="Folds.")] = 5,
+    label_column: Annotated[
+        str, typer.Option(help="Of a csv file: the label's column, by name or number.", rich_help_panel=_DATA)
+    ] = "auto",
+    header: Annotated[
+        bool | None,
+        typer.Option(
+            "--header/--no-header",
+            help="Whether a csv file begins with names.",
+            show_default="looked at",
+            rich_help_panel=_DATA,
+        ),
+    ] = None,
+    tol: Annotated[
+        float, typer.Option(help="KKT violation to reach, without --gap-tol.", rich_help_panel=_LIMITS)
+    ] = 1e-3,
+    gap_tol: Annotated[
+        float | None, typer.Option(help="Relative duality gap to reach.", rich_help_panel=_LIMITS)
+    ] = None,
+    cache_size: Annotated[float, typer.Option(help="Megabytes for kernel values.", rich_help_panel=_LIMITS)] = 200.0,
+    n_jobs: Annotated[int | None, typer.Option(help="Threads.", show_default="all", rich_help_panel=_LIMITS)] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="MODEL", help="Write the best model here.", rich_help_panel=_OUTPUT),
+    ] = None,
+    json: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write all scores here.", rich_help_panel=_OUTPUT)
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no table.", rich_help_panel=_OUTPUT)] = False,
+) -> None:
+    """Choose C and gamma of a classifier for FILE by cross-validation, and train it with them.
+
+    Example: dualgap tune heart.csv -C 0.1:1000:8 --gamma 0.001:1:4 -o heart.dualgap
+    """
+    check_output(output, "--output", file, json)
+    check_output(json, "--json", file, output)
+    Cs = grid(C, "-C")
+    if gamma is not None and "gamma" not in KERNEL_READS[kernel.value]:
+        readers = [known for known, reads in KERNEL_READS.items() if "gamma" in reads]
+        raise ValueError(f"--gamma means nothing to --kernel {kernel.value}; it is for {', '.join(readers)}.")
+    gammas: list[Any] | None = None
+    if "gamma" in KERNEL_READS[kernel.value]:
+        gammas = ["scale", *grid("0.001:10:5", "--gamma")] if gamma is None else _gammas(gamma)
+    if cv < 2:
+        raise ValueError(f"--cv {cv}: there must be at least 2 folds.")
+    with Progress(f"reading {file.name}", quiet=quiet):
+        data = read(file, label_column, header, kernel.value)
+    row, why = choose(data, "auto", None)
+    if row != "c_svc":
+        raise ValueError(f"{file}: tune chooses parameters of classifiers, and this looks like another task ({why}).")
+    if not quiet:
+        tell_data(data, row, why)
+    params = {
+        **given({"gap_tol": gap_tol, "n_jobs": n_jobs}),
+        "kernel": kernel.value,
+        "tol": tol,
+        "cache_size": cache_size,
+    }
+    search, took = _search(data, params, Cs, gammas, cv, n_jobs, quiet)
+    if not quiet:
+        _tell(search, Cs, gammas)
+        fits = len(search.cv_results_["params"]) * cv
+        fact("time", f"{seconds(took)} for {counted(fits, 'fit')}, and one with the best parameters")
+    best = ", ".join(f"{name} = {_short(value)}" for name, value in search.best_params_.items())
+    if not quiet:
+        fact("best", f"{best}: accuracy {search.best_score_:.4f} by {cv}-fold cross-validation")
+        fact("certificate", verdict(search.best_estimator_.certificate_))
+    _write(search, output, json, file, took)
+
+
+def _gammas(text: str) -> list[Any]:
+    return grid(text, "--gamma", words=("scale", "auto"))
+
+
+def _search(
+    data: Any, params: dict[str, Any], Cs: list[float], gammas: Any, cv: int, n_jobs: int | None, quiet: bool
+) -> tuple[Any, float]:
+    from dualgap.estimators import SVC
+    from dualgap.estimators.search import SVCSearchCV
+
+    search = SVCSearchCV(SVC(**params), Cs=Cs, gammas=gammas, cv=cv, n_jobs=n_jobs)
+    began = time.perf_counter()
+    with Progress("tuning", quiet=quiet), warnings.catch_warnings():
+        # A class with fewer samples than folds is said by scikit-learn in terms of its own.
+        warnings.filterwarnings("ignore", message="The least populated class")
+        search.fit(data.X, data.y)
+    return search, time.perf_counter() - began
+
+
+def _short(value: Any) -> str:
+    return value if isinstance(value, str) else f"{value:.6g}"
+
+
+def _tell(search: Any, Cs: list[float], gammas: list[Any] | None) -> None:
+    """Accuracies, a row a C and a column a gamma."""
+    results = search.cv_results_
+    table = Table(box=None, padding=(0, 3, 0, 0), pad_edge=False)
+    table.add_column("accuracy: C", justify="right")
+    columns = [None] if gammas is None else gammas
+    for value in columns:
+        table.add_column("" if value is None else f"gamma {_short(value)}", justify="right")
+    score = {(p["C"], p.get("gamma")): k for k, p in enumerate(results["params"])}
+    for C in Cs:
+        cells = []
+        for value in columns:
+            k = score[C, value]
+            best = k == search.best_index_
+            cells.append(Text(f"{results['mean_test_score'][k]:.4f}", style="bold green" if best else ""))
+        table.add_row(_short(C), *cells)
+    standard().print(table)
+
+
+def _write(search: Any, output: Path | None, json: Path | None, file: Path, took: float) -> None:
+    from dualgap.formats.model import save
+
+    if output is not None:
+        save(search.best_estimator_, output)
+        fact("saved", f"{output} ({size(output)})")
+    if json is not None:
+        results = search.cv_results_
+        rows = [
+            {
+                **params,
+                "mean_test_score": float(results["mean_test_score"][k]),
+                "std_test_score": float(results["std_test_score"][k]),
+                "rank": int(results["rank_test_score"][k]),
+            }
+            for k, params in enumerate(results["params"])
+        ]
+        best = {**search.best_params_, "score": float(search.best_score_)}
+        write_json({"file": str(file), "seconds": took, "best": best, "candidates": rows}, json)
+        fact("saved", str(json))

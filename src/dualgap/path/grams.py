@@ -1,0 +1,90 @@
+"""Gram matrices for many solves over the same data: entries are kept that a single solve would make again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from dualgap.kernels.functions import Kernel
+from dualgap.kernels.gram import FullGram, KernelGram, make_gram
+from dualgap.kernels.last_product import LastProduct
+from dualgap.kernels.points import prepare
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dualgap.kernels.gram import Gram
+
+# A path reads the rows of its support vectors, which are a part of the matrix: beyond 2000 points it pays to make no
+# other row. Folds and values of C together read all of it.
+_ALL_ROWS_BYTES = 32_000_000
+
+
+class _Remembering:
+    """A Gram matrix whose last exact product outlives a solve: along a path the next run starts where it was made."""
+
+    _last_product: LastProduct
+
+    def forget(self) -> None:
+        """Keep the product."""
+
+    def remember(
+        self, weights: NDArray[np.float64], rows: NDArray[np.intp] | None, product: NDArray[np.float64]
+    ) -> None:
+        """Take note of ``K[rows] @ weights``, known as a multiple of an exact product."""
+        seeded = LastProduct()
+        seeded.rows, seeded.weights, seeded.product = rows, weights.copy(), product.copy()
+        seeded.size, seeded.corrections = float(np.abs(weights).sum()), self._last_product.corrections + 1
+        self._last_product = seeded
+
+
+class KeptGram(_Remembering, KernelGram):
+    """A kernel matrix made of data on demand (rows are kept in any case, where entries are dear)."""
+
+
+class StoredGram(_Remembering, FullGram):
+    """A kernel matrix that is stored in float64."""
+
+    def __init__(self, matrix: NDArray[np.float64], *, psd: bool = False) -> None:
+        super().__init__(matrix, psd=psd)
+        self._last_product = LastProduct()
+
+    def separate(self) -> StoredGram:
+        """The same entries for one thread beside others."""
+        return StoredGram(self.matrix, psd=self.psd)
+
+    def exact(self, weights: NDArray[np.float64], rows: NDArray[np.intp] | None = None) -> NDArray[np.float64]:
+        """``K[rows] @ weights``, corrected from the last product where that is less work."""
+        return self._last_product.renew(weights, rows, super().exact)
+
+
+def lasting_gram(
+    X: Any, kernel: Kernel, *, cache_size: float = 200.0, n_jobs: int | None = None, all_rows: bool = False
+) -> Gram:
+    """The Gram matrix of `kernel` over `X` for many solves, within `cache_size` megabytes.
+
+    Parameters
+    ----------
+    X : array or CSR matrix
+        The points.
+    kernel : Kernel
+        Formula and parameters.
+    cache_size : float
+        Megabytes for kernel values.
+    n_jobs : int, optional
+        Threads.
+    all_rows : bool
+        Whether every row will be read (folds), so that the matrix is stored wherever it fits.
+    """
+    if kernel.name in ("precomputed", "callable", "linear"):
+        return make_gram(X, kernel, cache_size=cache_size, n_jobs=n_jobs)
+    budget = int(cache_size * 1e6)
+    room = budget if all_rows else min(budget, _ALL_ROWS_BYTES)
+    if 8 * X.shape[0] ** 2 <= room:
+        # In float64 throughout, so that certificates may be read off it.
+        double = X.astype(np.float64) if sp.issparse(X) else np.asarray(X, dtype=np.float64)
+        made = make_gram(double, kernel, cache_size=max(cache_size, 8e-6 * X.shape[0] ** 2), kind="full", n_jobs=n_jobs)
+        return StoredGram(made.matrix, psd=made.psd)  # type: ignore[union-attr]
+    return KeptGram(prepare(X, kernel), kernel, budget, n_jobs=n_jobs)

@@ -1,0 +1,166 @@
+"""The walk itself: problem after problem, each from the solution of the one before."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dualgap.certificate import exact_gradient, judge
+from dualgap.constraints import FEASIBLE
+from dualgap.kernels.threads import one_blas_thread
+from dualgap.path.grams import KeptGram, StoredGram
+from dualgap.path.starts import multiple, restart_bounds, scaled_start
+from dualgap.result import Certificate, Status
+from dualgap.run import solve
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dualgap.problem import DualQP
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """The solution of one problem on the way."""
+
+    problem: DualQP
+    a: NDArray[np.float64]
+    eta: NDArray[np.float64]
+    certificate: Certificate
+    status: Status
+    iterations: int
+    seconds: float
+    skipped: bool
+    start_gap: float
+    bounds: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What each solution has to reach, and how it is solved."""
+
+    solver: str = "auto"
+    tol: float = 1e-3
+    gap_tol: float | None = None
+    options: dict[str, Any] | None = None
+    max_iter: int = -1
+    time_limit: float | None = None
+    callback: Callable[[Any], bool | None] | None = None
+    warn: bool = True
+
+    def met(self, certificate: Certificate) -> bool:
+        """Whether a certificate bears the goal out."""
+        off, goal = (
+            (certificate.kkt_violation, self.tol) if self.gap_tol is None else (certificate.relative_gap, self.gap_tol)
+        )
+        return bool(off <= goal and certificate.infeasibility <= FEASIBLE)
+
+
+@dataclass
+class _Last:
+    """What the next problem can use of this one."""
+
+    step: Step
+    value: float
+    a: NDArray[np.float64]
+    product: NDArray[np.float64]
+
+
+def walk(problems: Iterable[tuple[float, DualQP]], goal: Goal, *, ratios: bool = False) -> Iterator[Step]:
+    """Solve problems over the same samples one after another.
+
+    Parameters
+    ----------
+    problems : iterable of (value, DualQP)
+        In the order in which they are solved; made when they are asked for.
+    goal : Goal
+        What each is solved to.
+    ratios : bool
+        Whether the values are those of C, so that the lecture's bounds hold between neighbours.
+    """
+    last: _Last | None = None
+    for value, problem in problems:
+        began = time.perf_counter()
+        step, product = _solved(problem, goal, last, value / last.value if ratios and last else np.nan, began)
+        yield step
+        last = _Last(step, value, step.a, product)
+
+
+def _solved(
+    problem: DualQP, goal: Goal, last: _Last | None, ratio: float, began: float
+) -> tuple[Step, NDArray[np.float64]]:
+    start, start_gap, bounds = None, np.nan, (np.nan, np.nan)
+    if last is not None:
+        # Threads of BLAS would go on spinning beside the solver's own after every long product of two vectors.
+        with one_blas_thread():
+            known = last.product if last.step.problem.gram is problem.gram else None
+            if ratio == ratio:
+                bounds = restart_bounds(problem, last.step.certificate, ratio)
+            start = scaled_start(problem, last.a, known)
+            for factor in () if known is None else _candidates(problem, last, known, start):
+                point = np.clip(factor * last.a, problem.lo, problem.hi)
+                product = factor * last.product
+                gradient = product + problem.ridge * point + problem.f0
+                certificate, eta = judge(problem, point, gradient, last.step.eta)
+                start_gap = float(np.fmin(start_gap, certificate.relative_gap))
+                if problem.gram.psd and goal.met(certificate):
+                    took = time.perf_counter() - began
+                    done = Status.CONVERGED
+                    return Step(problem, point, eta, certificate, done, 0, took, True, start_gap, bounds), product
+            _hand_over(problem, last, start)
+    result = solve(
+        problem,
+        goal.solver,
+        tol=goal.tol,
+        gap_tol=goal.gap_tol,
+        max_iter=goal.max_iter,
+        time_limit=goal.time_limit,
+        callback=goal.callback,
+        start=start,
+        warn=goal.warn,
+        **(goal.options or {}),
+    )
+    # The certificate has just asked for this product, and the Gram matrix still has it.
+    product = exact_gradient(problem, result.a) - problem.f0 - problem.ridge * result.a
+    took = time.perf_counter() - began
+    step = Step(
+        problem,
+        result.a,
+        result.eta,
+        result.certificate,
+        result.status,
+        result.iterations,
+        took,
+        False,
+        start_gap,
+        bounds,
+    )
+    return step, product
+
+
+def _hand_over(problem: DualQP, last: _Last, start: NDArray[np.float64]) -> None:
+    """Tell the Gram matrix the product at the start, where that is a multiple of one it has made."""
+    gram = problem.gram
+    if not isinstance(gram, KeptGram | StoredGram) or last.step.problem.gram is not gram or np.any(problem.e):
+        return
+    factor = multiple(problem, last.a, last.product)
+    points = problem.points
+    whole = points.size == gram.n
+    product = np.zeros(gram.n)
+    product[problem.index] = problem.sign * (factor * last.product)
+    # Weights as if nothing had been snapped to a bound: what was, is corrected for.
+    weights = problem.on_points(factor * last.a)
+    gram.remember(weights, None if whole else points, product if whole else product[points])
+
+
+def _candidates(problem: DualQP, last: _Last, product: NDArray[np.float64], start: NDArray[np.float64]) -> list[float]:
+    """Multiples of the last solution whose certificate costs O(n): the start, and the solution as it is."""
+    on_ray = not np.any(problem.e)
+    factors = [multiple(problem, last.a, product)] if on_ray else []
+    if np.all(last.a <= problem.hi) and (on_ray or np.array_equal(start, last.a)):
+        factors.append(1.0)
+    return factors
