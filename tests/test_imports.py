@@ -22,7 +22,7 @@ LAYERS = (
     ("solvers",),
     ("run", "minimization", "smoothing"),
     ("estimators", "path"),
-    ("formats", "datasets", "report", "bench", "distributed"),
+    ("formats", "datasets", "report", "bench", "reproduce", "distributed"),
     ("cli", "__main__"),
 )
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}

@@ -1,4 +1,4 @@
-"""The command line: ``dualgap demo``, ``train``, ``predict``, ``info``, ``solvers`` and ``bench``.
+"""The command line: ``dualgap demo``, ``train``, ``predict``, ``info``, ``solvers``, ``bench`` and ``reproduce``.
 
 Only what ``--help`` needs is imported here; each command imports the rest when it runs.
 """
@@ -18,6 +18,7 @@ from dualgap.cli.demo import demo
 from dualgap.cli.info import info
 from dualgap.cli.output import UNEXPECTED, USAGE, fail, sentence
 from dualgap.cli.predict import predict
+from dualgap.cli.reproduce import reproduce
 from dualgap.cli.solvers import solvers
 from dualgap.cli.train import train
 
@@ -117,6 +118,7 @@ app.command()(predict)
 app.command()(info)
 app.command()(solvers)
 app.add_typer(bench, name="bench")
+app.command()(reproduce)
 
 
 def main() -> None:
