@@ -294,14 +294,18 @@ def _claims(found: Found, names: tuple[str, ...]) -> list[Claim]:
         )
         for name in names
     }
-    ranks = {name: compare(found[name, loose, "SMO"].errors, found[name, loose, "Rosen"].errors)[0] for name in names}
+    # Where a run was capped, there is nothing to compare but two unfinished solutions.
+    whole = [name for name in names if not any(found[name, loose, m].capped for m in ("SMO", "Rosen"))]
+    without = [name for name in names if name not in whole]
+    left_out = f" Left out, with capped runs: {', '.join(without)}." if without else ""
+    ranks = {name: compare(found[name, loose, "SMO"].errors, found[name, loose, "Rosen"].errors)[0] for name in whole}
     similar = {
         name: float(
             np.mean(found[name, loose, "Rosen"].support) / np.mean(found[name, loose, "SMO"].support) - 1.0
         )
-        for name in names
+        for name in whole
     }
-    plain = [name for name in names if name not in ("Titanic", "Flare")]
+    plain = [name for name in whole if name not in ("Titanic", "Flare")]
 
     def listed(values: list[float]) -> str:
         return ", ".join(f"{name} {value:.2f}" for name, value in zip(names, values, strict=True))
@@ -310,9 +314,9 @@ def _claims(found: Found, names: tuple[str, ...]) -> list[Claim]:
         judged(
             "Explicit formulae lead to a very simple implementation.",
             "abstract",
-            capped < total,
-            f"The formulae run as printed (with the corrections listed): {total - capped} of {total} runs reached "
-            f"their tolerance, {capped} were capped.",
+            None,
+            f"Simplicity is no measurement. As printed (division by zero at a = 0 mended) the formulae reached their "
+            f"tolerance in {total - capped} of {total} runs; {capped} were capped.",
         ),
         judged(
             "The directions result in fewer training iterations than SMO's.",
@@ -340,12 +344,12 @@ def _claims(found: Found, names: tuple[str, ...]) -> list[Claim]:
             "Test accuracies cannot be told apart by a rank-sum test at the 0.1 level.",
             "section 4",
             all_hold(list(ranks.values()), _LEVEL),
-            "p at 1e-3: " + ", ".join(f"{name} {value:.2f}" for name, value in ranks.items()) + ".",
+            "p at 1e-3: " + ", ".join(f"{name} {value:.2f}" for name, value in ranks.items()) + "." + left_out,
         ),
         judged(
             "Both methods end with about as many support vectors, except on Titanic and Flare.",
             "section 4",
             all(abs(similar[name]) <= _SIMILAR for name in plain) if plain else None,
-            "Rosen's number against SMO's: " + ", ".join(f"{n} {100 * v:+.1f} %" for n, v in similar.items()) + ".",
+            "Rosen's number against SMO's: " + ", ".join(f"{n} {100 * v:+.1f} %" for n, v in similar.items()) + "." + left_out,
         ),
     ]

@@ -48,7 +48,7 @@ def show(record: Record, console: Console) -> None:
 def _rich(headings: list[str], rows: list[list[str]]) -> RichTable:
     table = RichTable(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for number, heading in enumerate(headings):
-        table.add_column(heading, justify="left" if number == 0 else "right")
+        table.add_column(heading, justify="left" if number == 0 else "right", no_wrap=number == 0)
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     return table
