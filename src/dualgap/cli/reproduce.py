@@ -30,7 +30,9 @@ def reproduce(
             "--out", "-o", metavar="DIR", help="Write JSON, SVG figures and one HTML page here; made where missing."
         ),
     ] = None,
-    json: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write all records into one file.")] = None,
+    json: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write all records into one file.")
+    ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Take finished experiments of the same length from --out.")
     ] = False,

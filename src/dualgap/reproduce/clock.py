@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 
 class Clock:
@@ -23,8 +24,18 @@ class Clock:
         self.began = time.perf_counter()
 
     def elapsed(self) -> float:
-        """Seconds since the start."""
+        """Seconds since the start, without those that do not count."""
         return time.perf_counter() - self.began
+
+    @contextmanager
+    def apart(self, what: str = "compiling") -> Iterator[None]:
+        """Time that does not count: first calls compile, once an installation."""
+        self.say(what)
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.began += time.perf_counter() - began
 
     def left(self, most: float = float("inf")) -> float:
         """Seconds that a run may take: what is left, at most `most`, and at least a tenth of a second."""

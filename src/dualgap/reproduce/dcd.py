@@ -41,6 +41,8 @@ def run(
     names = sets if sets is not None else QUICK_SETS if quick else SETS
     count = repetitions if repetitions is not None else _REPETITIONS_QUICK if quick else _REPETITIONS
     limit = seconds if seconds is not None else _SECONDS_QUICK if quick else _SECONDS
+    with clock.apart("dcd: compiling"):
+        cleveland.table(repetitions=1)
     clock.say("dcd: the Cleveland table")
     table = cleveland.table(repetitions=count)
     found: list[Curve] = []

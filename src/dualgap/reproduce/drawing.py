@@ -107,8 +107,8 @@ class _Axis:
 
     def ticks(self) -> list[tuple[float, str]]:
         if self.log:
-            step = max(1, math.ceil((self.high - self.low) / 7))
-            return [(self.at(10.0**e), _power(e)) for e in range(int(self.low), int(self.high) + 1, step)]
+            apart = max(1, math.ceil((self.high - self.low) / 7))
+            return [(self.at(10.0**e), _power(e)) for e in range(int(self.low), int(self.high) + 1, apart)]
         rough = (self.high - self.low) / 5
         power = 10.0 ** math.floor(math.log10(rough))
         step = next(f * power for f in (1, 2, 5, 10) if rough <= f * power * (1 + 1e-9))

@@ -64,6 +64,8 @@ def interior_point(points: Points, sizes: tuple[int, ...], clock: Clock) -> list
     X, y = points
     rows = []
     for n in sizes:
+        if clock.over(f"interior point from n = {n} on was not run"):
+            break
         row: dict[str, Any] = {"n": n}
         for variant, name in (("paper", "slides"), ("improved", "improved")):
             clock.say(f"lecture: interior point, n = {n}, {name}")
@@ -85,6 +87,8 @@ def working_sets(
     rows = []
     for selection in ("gradient", "gap"):
         for size in sizes:
+            if clock.over(f"working sets of {size} by {selection} were not run"):
+                break
             clock.say(f"lecture: working sets of {size}, by {selection}")
             found = solve(
                 problem(points),
@@ -114,6 +118,11 @@ def working_sets(
         for selection in ("gradient", "gap")
     ]
     figure = Figure(
-        "working-sets", "Time against size of the working set (decomposition)", "variables", "seconds", lines, log_x=True
+        "working-sets",
+        "Time against size of the working set (decomposition)",
+        "variables",
+        "seconds",
+        lines,
+        log_x=True,
     )
     return figure, rows

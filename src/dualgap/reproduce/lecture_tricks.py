@@ -10,6 +10,7 @@ from dualgap.formulations import build
 from dualgap.kernels.functions import Kernel
 from dualgap.kernels.gram import make_gram
 from dualgap.reproduce.record import Figure, Line
+from dualgap.result import Status
 from dualgap.run import solve
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def gap_bound(points: Points, clock: Clock) -> tuple[Figure, int, int]:
 
     R[f] >= R* >= R[f] - Gap[f]; R* is bracketed by a solution certified to 1e-9.
     """
+    clock.say("lecture: the gap along a run")
     best = solve(problem(points), "block", gap_tol=1e-9, time_limit=clock.left(_SECONDS), warn=False).certificate
     run = solve(problem(points), "smo", gap_tol=1e-6, time_limit=clock.left(_SECONDS), warn=False)
     looks = [e for e in run.history.events if np.isfinite(e.relative_gap)]
@@ -66,12 +68,17 @@ def restarts(points: Points, clock: Clock, chain: tuple[float, ...] = CHAIN) -> 
     for way, penalties in (("down", chain), ("up", chain[::-1])):
         last: tuple[float, NDArray[np.float64], float] | None = None
         for penalty in penalties:
+            if clock.over(f"restarts {way} at C = {penalty:g} were not run"):
+                break
             mine = problem(points, penalty)
             clock.say(f"lecture: restart {way}, C = {penalty:g}")
             start = None if last is None else last[1] * (penalty / last[0])
             settings: dict[str, Any] = {"gap_tol": _GAP, "time_limit": clock.left(_SECONDS), "warn": False}
             cold = solve(mine, "smo", **settings)
             warm = cold if start is None else solve(mine, "smo", start=start, **settings)
+            if Status.TIME_LIMIT in (cold.status, warm.status):
+                clock.note(f"restarts {way}: out of time at C = {penalty:g}")
+                break
             value = warm.certificate.primal
             bound = None
             if last is not None:
@@ -107,10 +114,18 @@ def caches(points: Points, clock: Clock) -> list[dict[str, Any]]:
     ]
     rows = []
     for name, kind, function in ways:
+        if clock.over(f"{name} cache, function cache for {function}: not run"):
+            break
         clock.say(f"lecture: {name} cache, function cache for {function}")
         mine = problem(points, cache=kind, kind="cached", cache_size=size)
         found = solve(
-            mine, "smo", variant="keerthi2", function_cache=function, tol=1e-2, time_limit=clock.left(_SECONDS), warn=False
+            mine,
+            "smo",
+            variant="keerthi2",
+            function_cache=function,
+            tol=1e-2,
+            time_limit=clock.left(_SECONDS),
+            warn=False,
         )
         last = found.history[-1]
         rows.append(
@@ -137,6 +152,8 @@ def shrinking(points: Points, clock: Clock) -> list[dict[str, Any]]:
     rows = []
     for penalty in (1.0, 100.0):
         for shrink in (True, False):
+            if clock.over(f"shrinking at C = {penalty:g} was not measured"):
+                break
             clock.say(f"lecture: shrinking {'on' if shrink else 'off'}, C = {penalty:g}")
             mine = problem(points, penalty, kind="cached")
             found = solve(mine, "smo", shrinking=shrink, tol=1e-3, time_limit=clock.left(_SECONDS), warn=False)

@@ -47,7 +47,7 @@ def render(records: Sequence[Record]) -> str:
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
-        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; style-src \'unsafe-inline\'">\n'
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
         f"<title>The papers' experiments</title>\n<style>\n{_CSS}</style>\n</head>\n<body>\n<main>\n"
         f"<h1>The papers' experiments</h1>\n<section><p>{escape(counts)}</p>{_contents(records)}</section>\n"
         + "".join(_section(record) for record in records)
@@ -88,7 +88,8 @@ def _section(record: Record) -> str:
         f"<figure><figcaption>{escape(one.title)}</figcaption>{draw_digits(one)}</figure>" for one in record.digits
     )
     return (
-        f'<section id="{escape(record.name)}"><h2>{escape(record.title)}</h2><p class="dim">{escape(record.paper)}</p>\n'
+        f'<section id="{escape(record.name)}"><h2>{escape(record.title)}</h2>'
+        f'<p class="dim">{escape(record.paper)}</p>\n'
         f"<h3>Verdicts</h3>{_verdicts(record.claims)}\n"
         + "".join(_table(table) for table in record.tables)
         + (f'<h3>Figures</h3><div class="charts">{figures}{digits}</div>' if figures or digits else "")

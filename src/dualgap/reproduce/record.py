@@ -113,7 +113,7 @@ class Record:
         if not isinstance(plain, dict) or plain.get("layout") != LAYOUT:
             raise ValueError("this is no record of an experiment that this version wrote")
         rest = {key: value for key, value in plain.items() if key != "layout"}
-        parts = {
+        parts: dict[str, Any] = {
             "tables": [Table(**one) for one in rest.pop("tables")],
             "figures": [
                 Figure(**{**one, "lines": [_line(line) for line in one["lines"]]}) for one in rest.pop("figures")

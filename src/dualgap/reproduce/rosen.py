@@ -90,9 +90,7 @@ def files(quick: bool) -> tuple[str, ...]:
     return tuple("ratsch-" + one.file for one in SETS.values())
 
 
-def run(
-    quick: bool, clock: Clock, *, partitions: int | None = None, sets: tuple[str, ...] | None = None
-) -> Record:
+def run(quick: bool, clock: Clock, *, partitions: int | None = None, sets: tuple[str, ...] | None = None) -> Record:
     """Run the experiment.
 
     Parameters
@@ -110,7 +108,8 @@ def run(
     count = partitions if partitions is not None else 3 if quick else 100
     most = _MOST_QUICK if quick else _MOST
     pools = {name: dense("ratsch-" + SETS[name].file) for name in names}
-    _compile()
+    with clock.apart("rosen: compiling"):
+        _compile()
     found: Found = {}
     done = 0
     for number in range(count):
@@ -142,7 +141,11 @@ def run(
             "variable, so that iterations >= #SV - 1, which its tables break (Heart: 83.4 vectors in 65.6 iterations).",
             "'Rosen improved' (conjugate gradients on the face) and 'block' are not in the paper.",
         ],
-        tables=[*(_table(found, names, tol, done) for tol in TOLERANCES), _accuracy(found, names), _costs(found, names)],
+        tables=[
+            *(_table(found, names, tol, done) for tol in TOLERANCES),
+            _accuracy(found, names),
+            _costs(found, names),
+        ],
         claims=_claims(found, names),
     )
 
@@ -162,9 +165,7 @@ def _compile() -> None:
         solve(problem, solver, tol=1e-6, warn=False, **options)
 
 
-def _partition(
-    name: str, X: NDArray[np.float64], y: NDArray[np.float64], number: int, most: int, found: Found
-) -> None:
+def _partition(name: str, X: NDArray[np.float64], y: NDArray[np.float64], number: int, most: int, found: Found) -> None:
     one = SETS[name]
     train, test = divide(y.size, one.train, number)
     points = np.ascontiguousarray(X[train])
@@ -239,7 +240,7 @@ def _ratio(found: Found, name: str, tol: float, method: str) -> float:
 
 
 def compare(first: list[float], second: list[float]) -> tuple[float, float]:
-    """p of the rank-sum test (the paper's) and of the signed-rank test of the pairs; 1 where all are equal."""
+    """The p-values of the rank-sum test (the paper's) and of the signed-rank test of the pairs; 1 where all are equal."""
     from scipy.stats import ranksums, wilcoxon
 
     paired = 1.0 if first == second else float(wilcoxon(first, second).pvalue)
@@ -289,9 +290,7 @@ def _claims(found: Found, names: tuple[str, ...]) -> list[Claim]:
     capped = sum(found[name, tol, "Rosen"].capped for name in names for tol in TOLERANCES)
     total = sum(len(found[name, tol, "Rosen"].support) for name in names for tol in TOLERANCES)
     uncached = {
-        name: float(
-            np.mean(found[name, loose, "Rosen"].uncached) / np.mean(found[name, loose, "SMO"].uncached)
-        )
+        name: float(np.mean(found[name, loose, "Rosen"].uncached) / np.mean(found[name, loose, "SMO"].uncached))
         for name in names
     }
     # Where a run was capped, there is nothing to compare but two unfinished solutions.
@@ -300,9 +299,7 @@ def _claims(found: Found, names: tuple[str, ...]) -> list[Claim]:
     left_out = f" Left out, with capped runs: {', '.join(without)}." if without else ""
     ranks = {name: compare(found[name, loose, "SMO"].errors, found[name, loose, "Rosen"].errors)[0] for name in whole}
     similar = {
-        name: float(
-            np.mean(found[name, loose, "Rosen"].support) / np.mean(found[name, loose, "SMO"].support) - 1.0
-        )
+        name: float(np.mean(found[name, loose, "Rosen"].support) / np.mean(found[name, loose, "SMO"].support) - 1.0)
         for name in whole
     }
     plain = [name for name in whole if name not in ("Titanic", "Flare")]
@@ -350,6 +347,9 @@ def _claims(found: Found, names: tuple[str, ...]) -> list[Claim]:
             "Both methods end with about as many support vectors, except on Titanic and Flare.",
             "section 4",
             all(abs(similar[name]) <= _SIMILAR for name in plain) if plain else None,
-            "Rosen's number against SMO's: " + ", ".join(f"{n} {100 * v:+.1f} %" for n, v in similar.items()) + "." + left_out,
+            "Rosen's number against SMO's: "
+            + ", ".join(f"{n} {100 * v:+.1f} %" for n, v in similar.items())
+            + "."
+            + left_out,
         ),
     ]
