@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 SETS, QUICK_SETS = ("a9a", "news20"), ("a9a",)
 _SECONDS, _SECONDS_QUICK = 60.0, 6.0
-_REPETITIONS, _REPETITIONS_QUICK = 100, 10
+_REPETITIONS, _REPETITIONS_QUICK = 100, 5
+# The gap that the Cleveland lines ask for.
+_REACHED = 1e-4
 
 
 def files(quick: bool) -> tuple[str, ...]:
@@ -183,6 +185,17 @@ def _faster(found: list[Curve], rival: str, gap: float) -> tuple[bool | None, st
 
 
 def _order(rows: dict[tuple[int, str], cleveland.Row], text: str, quick: str, slow: str) -> Claim:
-    pairs = [(size, rows[size, quick].seconds, rows[size, slow].seconds) for size in cleveland.SAMPLES]
-    said = "; ".join(f"{size} samples: {quick} {a:.2g} s, {slow} {b:.2g} s" for size, a, b in pairs)
-    return judged(text, "conclusion", all(a < b for _, a, b in pairs), said + ".")
+    """Whether one line is better with 300 samples; with 30 the call itself takes most of the time."""
+    pairs = [(size, rows[size, quick], rows[size, slow]) for size in cleveland.SAMPLES]
+    said = "; ".join(
+        f"{size} samples: {quick} {a.seconds:.2g} s to {a.excess:.0e}, {slow} {b.seconds:.2g} s to {b.excess:.0e}"
+        for size, a, b in pairs
+    )
+    return judged(text, "conclusion", better(rows[300, quick], rows[300, slow]), said + ".")
+
+
+def better(one: cleveland.Row, other: cleveland.Row) -> bool:
+    """By time where both reached the accuracy asked for, else (the passes ran out) by accuracy."""
+    if max(one.excess, other.excess) > _REACHED:
+        return one.excess < other.excess
+    return one.seconds < other.seconds

@@ -240,7 +240,7 @@ def _ratio(found: Found, name: str, tol: float, method: str) -> float:
 
 
 def compare(first: list[float], second: list[float]) -> tuple[float, float]:
-    """The p-values of the rank-sum test (the paper's) and of the signed-rank test of the pairs; 1 where all are equal."""
+    """The p-values of the rank-sum test (the paper's) and of the signed-rank test of pairs; 1 where all are equal."""
     from scipy.stats import ranksums, wilcoxon
 
     paired = 1.0 if first == second else float(wilcoxon(first, second).pvalue)
