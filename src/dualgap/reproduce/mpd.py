@@ -151,7 +151,7 @@ def _formulations(clock: Clock) -> list[dict[str, Any]]:
 
 
 def _scaling(sizes: tuple[int, ...], penalties: tuple[float, ...], limit: float, clock: Clock) -> list[dict[str, Any]]:
-    rows = []
+    rows: list[dict[str, Any]] = []
     slow: set[str] = set()
     for m in sizes:
         for C in penalties:
@@ -301,7 +301,8 @@ def _claims(rows: list[dict[str, Any]], path: Path, runs: list[dict[str, Any]], 
             "Its effectiveness is demonstrated on semi-parametric support vector regression.",
             "abstract",
             all(value <= _NEAR for value in off) if off else None,
-            f"m = {largest}: both coefficients (1 in truth) within {max(off, default=math.nan):.3f} for every C that was run.",
+            f"m = {largest}: both coefficients (1 in truth) within {max(off, default=math.nan):.3f} "
+            "for every C that was run.",
         ),
         judged(
             "MPD and the interior point method yield the same accuracy.",
