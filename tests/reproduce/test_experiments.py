@@ -144,6 +144,21 @@ def test_dcd_times_and_order():
     assert dcd.better(slow, rough)
 
 
+def test_dcd_judges_no_rival_that_lacked_time():
+    def curve(method, excess):
+        return Curve("a9a", "c_svc", method, [1.0], [excess])
+
+    def verdict(printed, rival):
+        return dcd._faster(
+            [curve("dcd as printed", printed), curve("dcd", 1e-6), curve("pegasos", rival)], "pegasos", 1e-2
+        )
+
+    assert verdict(1.0, 1.0)[0] is None
+    assert verdict(1e-3, 1.0)[0] is True
+    assert verdict(1.0, 1e-3)[0] is False
+    assert dcd._faster([], "pegasos", 1e-2)[0] is None
+
+
 def test_lecture(data_folder):
     record = lecture.run(True, Clock(60.0), samples=250, digits=300, basis=30, chain=(3.0, 1.0, 0.3), sets=(8, 64))
     claims = check(record)

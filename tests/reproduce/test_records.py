@@ -98,7 +98,11 @@ def test_files_are_written_and_reused(tmp_path):
     assert store.finished("rosen", tmp_path, quick=True).title == "A <title>"
     assert store.finished("rosen", tmp_path, quick=False) is None
     assert store.finished("mpd", tmp_path, quick=True) is None
+    other = record()
+    other.name = "mpd"
+    assert [one.name for one in store.beside([other], tmp_path, ("rosen", "dcd", "mpd"))] == ["rosen", "mpd"]
     (tmp_path / "rosen.json").write_text("[]")
+    assert [one.name for one in store.beside([other], tmp_path, ("rosen", "dcd", "mpd"))] == ["mpd"]
     with pytest.raises(ValueError, match=r"rosen\.json"):
         store.finished("rosen", tmp_path, quick=True)
 

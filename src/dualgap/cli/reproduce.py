@@ -44,7 +44,7 @@ def reproduce(
     Example: dualgap reproduce rosen --quick --out results
     """
     from dualgap.reproduce import store
-    from dualgap.reproduce.experiments import check_data, select
+    from dualgap.reproduce.experiments import LIMITS, check_data, select
 
     names = select(name)
     check_output(json, "--json", None)
@@ -64,7 +64,7 @@ def reproduce(
         records.append(record)
         if out is not None:
             store.save(record, out)
-            store.save_page(records, out)
+            store.save_page(store.beside(records, out, LIMITS), out)
         _show(record)
     if json is not None:
         store.save_json(records, json)

@@ -19,6 +19,8 @@ from dualgap.reproduce.samples import dense
 _DRAMATIC = "Restarting from large C downwards with scaled parameters dramatically speeds up training."
 # Error of the greedy choice over that of PCA which still counts as comparable.
 _COMPARABLE = 2.0
+# Digits among the first ten functions: one fewer than the lecture's nine is still its finding.
+_DIGITS = 8.0
 
 
 def files(quick: bool) -> tuple[str, ...]:
@@ -206,8 +208,9 @@ def _approximation(rows: Rows) -> list[Claim]:
         judged(
             "The first ten basis functions correspond to 9 of the 10 digits.",
             "SGMA experiments",
-            kinds >= 7.0,
-            f"{kinds:.1f} different digits on average over 3 seeds; counted as reproduced from 7 on: a random choice.",
+            kinds >= _DIGITS,
+            f"{kinds:.1f} different digits on average over 3 seeds, {by_name['random']['digits among first ten']:.1f} by "
+            f"a random choice; counted as reproduced from {_DIGITS:g} on.",
         ),
     ]
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dualgap.formats.atomic import atomic_write
 from dualgap.reproduce.drawing import draw, draw_digits
 from dualgap.reproduce.page import render
 from dualgap.reproduce.record import Record
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 PAGE = "index.html"
 
@@ -54,6 +50,22 @@ def finished(name: str, folder: Path, *, quick: bool) -> Record | None:
     except (ValueError, KeyError, IndexError, TypeError) as error:
         raise ValueError(f"{path}: {error}; remove it, or leave --resume out.") from None
     return record if record.quick == quick else None
+
+
+def beside(records: Sequence[Record], folder: Path, names: Iterable[str]) -> list[Record]:
+    """These records and those of the same length that other runs left in the folder, in the order of `names`."""
+    mine = {record.name: record for record in records}
+    found = []
+    for name in names:
+        record = mine.get(name)
+        if record is None and records:
+            try:
+                record = finished(name, folder, quick=records[0].quick)
+            except ValueError:
+                continue  # the page is about what can be read; --resume names the file that cannot
+        if record is not None:
+            found.append(record)
+    return found
 
 
 def dumps(records: Iterable[Record]) -> str:
