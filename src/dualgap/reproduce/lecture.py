@@ -209,8 +209,8 @@ def _approximation(rows: Rows) -> list[Claim]:
             "The first ten basis functions correspond to 9 of the 10 digits.",
             "SGMA experiments",
             kinds >= _DIGITS,
-            f"{kinds:.1f} different digits on average over 3 seeds, {by_name['random']['digits among first ten']:.1f} by "
-            f"a random choice; counted as reproduced from {_DIGITS:g} on.",
+            f"{kinds:.1f} different digits on average over 3 seeds, {by_name['random']['digits among first ten']:.1f} "
+            f"by a random choice; counted as reproduced from {_DIGITS:g} on.",
         ),
     ]
 
