@@ -40,6 +40,27 @@ def test_rosen(data_folder):
     assert claims["A naive kernelization may need more kernel operations than SMO."].verdict == "reproduced"
 
 
+def test_rosen_leaves_out_sets_where_both_were_capped():
+    def runs(iterations, capped):
+        return rosen._Runs([5], [iterations], [1], [0.1], [0.1], capped, [1])
+
+    found = {
+        (name, tol, method): runs(*values)
+        for tol in rosen.TOLERANCES
+        for name, per_method in {
+            "Heart": {"SMO": (300, 0), "Rosen": (100, 0)},
+            "Titanic": {"SMO": (5000, 1), "Rosen": (5000, 1)},
+        }.items()
+        for method in rosen.METHODS
+        for values in [per_method.get(method, (10, 0))]
+    }
+    claims = {claim.text: claim for claim in rosen._claims(found, ("Heart", "Titanic"))}
+    fewer = claims["The directions result in fewer training iterations than SMO's."]
+    assert fewer.verdict == "reproduced"
+    assert "Heart 3.00" in fewer.evidence
+    assert "Titanic" not in fewer.evidence.split("With conjugate")[0]
+
+
 def test_partitions_are_seeded_and_disjoint():
     train, test = rosen.divide(270, 170, 3)
     again, _ = rosen.divide(270, 170, 3)
@@ -76,11 +97,16 @@ def test_sesop_judges_no_run_that_lacked_time():
     assert reached(done, 1.0, 1e-3) == 9.0
     assert math.isinf(reached(late, 1.0, 1e-3))
     slow = line("cg_plain", converged=True, timed_out=False, path=[(1.0, 5.0, 0.1), (27.0, 1.0, 0.1)])
-    ratio, said = sesop._over(
+    ratio, exact, said = sesop._over(
         {("dexter", "sesop8"): done, ("dexter", "cg_plain"): slow}, ("dexter",), "cg_plain", "sesop8"
     )
     assert ratio == 3.0
+    assert exact
     assert "27 against 9" in said
+    assert sesop.at_least(3.0, False, 2.0) is True
+    assert sesop.at_least(1.0, False, 2.0) is None
+    assert sesop.at_least(1.0, True, 2.0) is False
+    assert sesop.at_least(math.nan, True, 2.0) is None
 
 
 def test_settled_is_the_last_change():

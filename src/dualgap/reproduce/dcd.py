@@ -72,8 +72,8 @@ def run(
             "each line is the median of many fits, with the accuracy reached.",
             "SVM-perf could not be had. TRON stands here as 'newton', dualgap's own Newton method; LIBLINEAR is "
             "called through scikit-learn with more and more passes.",
-            "Every method is judged by the primal objective of the model that its dual point gives; pcd's dual point lags "
-            "behind its weights, so that its curve is an upper bound.",
+            "Every method is judged by the primal objective of the model that its dual point gives; pcd's dual point "
+            "lags behind its weights, so that its curve is an upper bound.",
             "news20 has 20 classes: the first ten against the last ten.",
             "The report compares with the rivals only by citing another paper, on data it does not name.",
         ],

@@ -285,8 +285,14 @@ def _costs(found: Found, names: tuple[str, ...]) -> Table:
 
 def _claims(found: Found, names: tuple[str, ...]) -> list[Claim]:
     loose, tight = TOLERANCES
-    ratios = {tol: [_ratio(found, name, tol, "Rosen") for name in names] for tol in TOLERANCES}
-    better = {tol: [_ratio(found, name, tol, "Rosen improved") for name in names] for tol in TOLERANCES}
+    # Two capped runs have as many iterations as the cap: nothing is known of their ratio.
+    told = [
+        name
+        for name in names
+        if not any(all(found[name, tol, m].capped for m in ("SMO", "Rosen")) for tol in TOLERANCES)
+    ]
+    ratios = {tol: {name: _ratio(found, name, tol, "Rosen") for name in told} for tol in TOLERANCES}
+    better = {tol: {name: _ratio(found, name, tol, "Rosen improved") for name in names} for tol in TOLERANCES}
     capped = sum(found[name, tol, "Rosen"].capped for name in names for tol in TOLERANCES)
     total = sum(len(found[name, tol, "Rosen"].support) for name in names for tol in TOLERANCES)
     uncached = {
@@ -304,8 +310,8 @@ def _claims(found: Found, names: tuple[str, ...]) -> list[Claim]:
     }
     plain = [name for name in whole if name not in ("Titanic", "Flare")]
 
-    def listed(values: list[float]) -> str:
-        return ", ".join(f"{name} {value:.2f}" for name, value in zip(names, values, strict=True))
+    def listed(values: dict[str, float]) -> str:
+        return ", ".join(f"{name} {value:.2f}" for name, value in values.items())
 
     return [
         judged(
@@ -318,14 +324,15 @@ def _claims(found: Found, names: tuple[str, ...]) -> list[Claim]:
         judged(
             "The directions result in fewer training iterations than SMO's.",
             "abstract",
-            all_hold(ratios[loose], 1.0),
-            f"SMO's iterations over those of the printed method at 1e-3: {listed(ratios[loose])}. With conjugate "
+            all_hold(list(ratios[loose].values()), 1.0),
+            f"SMO's iterations over those of the printed method at 1e-3: {listed(ratios[loose])} (without sets "
+            f"where both were capped). With conjugate "
             f"gradients on the face: {listed(better[loose])}.",
         ),
         judged(
             "Particularly so when large precision is wanted.",
             "abstract",
-            all_hold([t - s for s, t in zip(ratios[loose], ratios[tight], strict=True)], 0.0),
+            all_hold([ratios[tight][name] - ratios[loose][name] for name in told], 0.0),
             f"The same ratio at 1e-6: {listed(ratios[tight])} (capped runs flatter the method). Improved: "
             f"{listed(better[tight])}.",
         ),
