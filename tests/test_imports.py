@@ -24,7 +24,7 @@ LAYERS = (
     ("handover", "run", "minimization", "smoothing"),
     ("crammer_singer", "_crammer_singer_newton", "l1svm", "_l1_columns", "_l1_factor", "_l1_lp", "_l1_newton"),
     ("estimators", "path"),
-    ("formats", "datasets", "report", "bench", "distributed"),
+    ("formats", "datasets", "report", "bench", "reproduce", "distributed"),
     ("cli", "__main__"),
 )
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}

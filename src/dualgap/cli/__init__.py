@@ -1,4 +1,4 @@
-"""The command line: ``dualgap demo``, ``train``, ``predict``, ``path``, ``tune``, ``info``, ``solvers``, ``bench``.
+"""The command line: ``demo``, ``train``, ``predict``, ``path``, ``tune``, ``info``, ``solvers``, ``bench``, ``reproduce``.
 
 Only what ``--help`` needs is imported here; each command imports the rest when it runs.
 """
@@ -19,6 +19,7 @@ from dualgap.cli.info import info
 from dualgap.cli.output import UNEXPECTED, USAGE, fail, sentence
 from dualgap.cli.path import path
 from dualgap.cli.predict import predict
+from dualgap.cli.reproduce import reproduce
 from dualgap.cli.solvers import solvers
 from dualgap.cli.train import train
 from dualgap.cli.tune import tune
@@ -121,6 +122,7 @@ app.command()(tune)
 app.command()(info)
 app.command()(solvers)
 app.add_typer(bench, name="bench")
+app.command()(reproduce)
 
 
 def main() -> None:
