@@ -1,4 +1,5 @@
-"""The command line: ``demo``, ``train``, ``predict``, ``path``, ``tune``, ``info``, ``solvers``, ``bench``, ``reproduce``.
+"""The command line: ``demo``, ``train``, ``predict``, ``path``, ``tune``, ``info``, ``solvers``, ``bench``,
+``reproduce``.
 
 Only what ``--help`` needs is imported here; each command imports the rest when it runs.
 """
