@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # What is added to the diagonal, relative to it, where a factorisation fails; raised by 100 until it does not.
-_RIDGE = 1e-14
+_RIDGE = 1e-12
 
 
 def factored(matrix: NDArray[np.float64]) -> tuple[NDArray[np.float64], bool]:

@@ -168,7 +168,10 @@ def solve_l1_svm(
     if start is not None:
         search.begin_at(np.asarray(start, dtype=np.float64))
     if not search.one_class():
-        search.squared() if loss == "squared_hinge" else search.hinge(gap_tol)
+        if loss == "squared_hinge":
+            search.squared()
+        else:
+            search.hinge()
     certificate, u = certify_composite(problem, search.x, -search.y * search.a)
     status = search.status
     met = certificate.relative_gap <= gap_tol and (tol is None or certificate.kkt_violation <= tol)
@@ -395,8 +398,8 @@ class _Search:
 
     # The two losses.
 
-    def squared(self, enough: float = 0.0) -> NDArray[np.float64]:
-        """The squared hinge; to the end, or until no v is beyond `enough`. Returns t."""
+    def squared(self, enough: float = 0.0) -> None:
+        """The squared hinge; to the end, or until no v is beyond `enough`."""
         self.choose_first()
         loss = Pieces(np.zeros(self.y.size), 2.0 * self.c)
         tol, rounds = _LOOSE, 0
@@ -405,24 +408,23 @@ class _Search:
             rounds += 1
             found = self.outside(max(tol, _TIGHT))
             excess = self.excess()
+            done = not found.size and tol <= _TIGHT
             if enough:
-                if excess <= enough or self.stop():
-                    return t
-            elif self.report(self.measure(t)) or (not found.size and tol <= _TIGHT):
-                return t
+                if excess <= enough or done or self.stop():
+                    return
+            elif self.report(self.measure(t)) or done:
+                return
             if found.size:
                 self.take_in(found, drop=rounds <= _LAST_DROP)
                 tol = float(np.clip(_SHARE * excess, _TIGHT, _LOOSE))
             else:
                 tol = max(_SHARE * tol, _TIGHT) if enough else _TIGHT
 
-    def hinge(self, gap_tol: float) -> None:
+    def hinge(self) -> None:
         """The hinge, from the squared hinge: rounds of the method of multipliers, until a vertex is proved."""
         self.squared(_GOOD_START - 1.0)
-        a0 = np.minimum(self.a, self.c)
-        t = 1.0 - self.y * self.operator.matvec(self.x)
+        a0 = self.a = np.minimum(self.a, self.c)
         sigma, tol, look_at, waited, least = _SIGMA, _LOOSE, _NEARBY, 0, np.inf
-        best = (np.inf, self.x, self.a)
         rounds = 0
         while not self.stop():
             Z = self.columns()
@@ -433,8 +435,6 @@ class _Search:
             t = self.newton(Z, loss, tol, _DAMPING)
             rounds += 1
             gap = self.measure(t)
-            if self.primal < best[0]:
-                best = (self.primal, self.x, self.a)
             if self.report(gap):
                 break
             excess = self.excess()
