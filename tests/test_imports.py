@@ -20,7 +20,7 @@ LAYERS = (
     ("operators", "line_search"),
     ("formulations", "certificate", "approximation", "box_descent", "primal", "composite_certificate"),
     ("solvers",),
-    ("run", "minimization", "smoothing", "l1svm", "_l1_columns", "_l1_factor", "_l1_lp", "_l1_newton"),
+    ("run", "minimization", "smoothing", "l1svm", "_l1_columns", "_l1_factor", "_l1_lp", "_l1_newton", "_l1_search"),
     ("estimators", "path"),
     ("formats", "datasets", "report", "bench", "distributed"),
     ("cli", "__main__"),

@@ -10,9 +10,9 @@ smoothed about the multipliers a0: what a step of the proximal point method on i
 The loss is quadratic as long as the samples I with ``0 < a(t) < cap`` stay, so a Newton step is a lasso with the matrix
 ``H = Z_I' diag(sigma_I) Z_I``. That is solved by coordinate descent, which finds out which weights are zero, and by
 Newton steps over the others with their signs kept, which find their values whatever the condition of H (a weight whose
-sign would change is stopped at zero). Steps of the whole are halved until the objective falls. Once I, the zeros and the
-signs are right, one step is the solution, so the last ones are exact up to rounding. Weights outside of the support are
-0 and not merely small.
+sign would change is stopped at zero). Steps of the whole are halved until the objective falls. Once I, the zeros and
+the signs are right, one step is the solution, so the last ones are exact up to rounding. Weights outside of the support
+are 0 and not merely small.
 
 A step costs H, O(n_I k^2) or less where Z is sparse, and a few factorisations of the support's part of it.
 """
@@ -46,8 +46,8 @@ _LASSO_ROUNDS = 40
 _LASSO_SHARE, _FORCING = 0.1, 0.01
 # Halvings of a step.
 _HALVINGS = 12
-# What is added to the diagonal of H, relative to its largest possible value: more after a step shorter than _SHORT, less
-# after a whole one. Where most multipliers are at their bounds H is small and its step goes too far.
+# What is added to the diagonal of H, relative to its largest possible value: more after a step shorter than _SHORT,
+# less after a whole one. Where most multipliers are at their bounds H is small and its step goes too far.
 _SHORT, _DAMPING_STEP, _LEAST_DAMPING, _MOST_DAMPING = 0.3, 30.0, 1e-9, 1.0
 
 
@@ -70,7 +70,7 @@ class Pieces:
         return float(np.sum(a * t - moved))
 
     def curvature(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
-        """sigma where the slope is inside."""
+        """The sigma of samples whose slope is inside, else 0."""
         a = self.a0 + self.sigma * t
         return np.where((a > 0.0) & (a < self.cap), self.sigma, 0.0)
 
