@@ -31,8 +31,9 @@ _GOOD_START = 1.3
 _SIGMA, _GROWTH, _NEAR = 2.0, 4.0, 1.2
 # A vertex is looked for at this gap, and again each time it has fallen by this factor.
 _NEARBY, _AGAIN = 1e-2, 1e-2
-# A program with fewer entries than this is solved with all rows at once; it takes some hundredths of a second.
-_SMALL = 20_000
+# A program with fewer entries than this is solved with all rows at once, in some tenths of a second at most; and with
+# all columns, where these are at most so many times the rows.
+_SMALL, _FEW = 30_000, 2
 # Damping of the first Newton step of a round on the hinge, relative to the largest curvature.
 _DAMPING = 1e-4
 # A gap that says that rounding is all that is left.
@@ -102,6 +103,10 @@ class Search:
         return True
 
     # Features.
+
+    def entries(self) -> int:
+        """Numbers that X stores."""
+        return int(self.X.nnz if sp.issparse(self.X) else self.X.size)
 
     def columns(self) -> Any:
         return signed_columns(self.X, self.y, self.chosen, self.bias)
@@ -218,6 +223,10 @@ class Search:
 
     def hinge(self) -> None:
         """The hinge, from the squared hinge: rounds of the method of multipliers, until a vertex is proved."""
+        if self.entries() <= _SMALL and self.d <= _FEW * self.y.size:
+            self.chosen = np.arange(self.d)
+            if self.finish(self.columns(), np.inf):
+                return
         self.squared(_GOOD_START - 1.0)
         a0 = self.a = np.minimum(self.a, self.c)
         sigma, tol, look_at, waited, least = _SIGMA, _LOOSE, _NEARBY, 0, np.inf
