@@ -22,7 +22,7 @@ LAYERS = (
     ("formulations", "certificate", "approximation", "box_descent", "primal", "composite_certificate"),
     ("solvers",),
     ("handover", "run", "minimization", "smoothing"),
-    ("crammer_singer", "_crammer_singer_newton", "l1svm", "_l1_columns", "_l1_factor", "_l1_lp", "_l1_newton"),
+    ("_crammer_singer_newton", "_l1_columns", "_l1_factor", "_l1_lp", "_l1_newton", "_l1_search", "crammer_singer", "l1svm"),
     ("estimators", "path"),
     ("formats", "datasets", "report", "bench", "reproduce", "distributed"),
     ("cli", "__main__"),

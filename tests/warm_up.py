@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import dualgap
+from dualgap.l1svm import solve_l1_svm
 
 VARIANTS = ({}, {"variant": "keerthi1"}, {"variant": "keerthi2", "function_cache": "free"})
 
@@ -40,6 +41,9 @@ def main() -> None:
             for name, row in (("dcd", "c_svc"), ("newton", "c_svc"), ("pegasos", "c_svc"), ("pcd", "squared_hinge")):
                 problem = dualgap.build(row, gram, y, bias=False)
                 dualgap.solve(problem, name, tol=0.1, max_iter=20, warn=False)
+            few = sp.csr_matrix(np.where(rng.random((60, 90)) < 0.02, 1.0, 0.0))
+            few.indices, few.indptr = few.indices.astype(index), few.indptr.astype(index)
+            solve_l1_svm(few, y, loss="squared_hinge")
         for name in ("laplacian", "chi2"):
             dualgap.make_gram(points, dualgap.Kernel(name, gamma=0.5))
 

@@ -10,19 +10,20 @@ from scipy.linalg import cho_factor
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# What is added to the diagonal, relative to it, where a factorisation fails; raised by 100 until it does not.
-_RIDGE = 1e-14
+# What is added to the diagonal, relative to it: several times the rounding of sums over thousands of rows, as equal
+# or dependent columns are common. It is raised by 100 as long as the factorisation fails.
+_RIDGE = 1e-12
 
 
 def factored(matrix: NDArray[np.float64]) -> tuple[NDArray[np.float64], bool]:
-    """A factor for `scipy.linalg.cho_solve`, with as little added to the diagonal as it takes; changes the diagonal."""
+    """A factor for `scipy.linalg.cho_solve`, good for steps that are corrected by later ones; changes the diagonal."""
     diagonal = np.diag_indices_from(matrix)
-    own, ridge = matrix[diagonal].copy(), 0.0
+    own, ridge = matrix[diagonal].copy(), _RIDGE
     while True:
+        matrix[diagonal] = own + ridge * np.maximum(own, 1e-3 * max(float(own.max()), 1e-300))
         try:
             return cho_factor(matrix, lower=True, check_finite=False)  # type: ignore[no-any-return]
         except np.linalg.LinAlgError:
-            ridge = 100.0 * ridge if ridge else _RIDGE
+            ridge *= 100.0
             if not ridge < 1.0:
                 raise
-            matrix[diagonal] = own * (1.0 + ridge) + ridge * max(float(own.max()), 1e-300)

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import lu_factor, lu_solve
+from scipy.linalg import lu_solve
+from scipy.linalg.lapack import dgetrf
 from scipy.optimize import linprog
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 _FEASIBLE = 1e-10
 # A row or column outside contradicts by more than this (margins are of the size of 1; v is taken relative to lambda).
 _CONTRADICTS = 1e-9
+# A pivot this much smaller than the largest is none.
+_SINGULAR = 1e-12
 # A system solved for more unknowns than this costs more than the program it is to save.
 _MOST_UNKNOWNS = 4000
 # Programs solved before all rows and columns are taken in, and after.
@@ -120,10 +123,11 @@ def _square_system(problem: HingeProblem, w: NDArray[np.float64], a: NDArray[np.
         return None
     missed = ~rows & (a > 0.0)
     full = np.where(missed, problem.c, 0.0)
-    factor = lu_factor(problem.Z.part(R, J).toarray(), check_finite=False)
-    pivots = np.abs(np.diag(factor[0]))
-    if pivots.min() <= 1e-12 * pivots.max():
+    lu, order, _ = dgetrf(problem.Z.part(R, J).toarray())
+    pivots = np.abs(np.diag(lu))
+    if pivots.min() <= _SINGULAR * pivots.max():
         return None
+    factor = (lu, order)
     exact = np.zeros_like(w)
     exact[J] = lu_solve(factor, np.ones(R.size), check_finite=False)
     signs = np.sign(w[J])

@@ -10,9 +10,9 @@ smoothed about the multipliers a0: what a step of the proximal point method on i
 The loss is quadratic as long as the samples I with ``0 < a(t) < cap`` stay, so a Newton step is a lasso with the matrix
 ``H = Z_I' diag(sigma_I) Z_I``. That is solved by coordinate descent, which finds out which weights are zero, and by
 Newton steps over the others with their signs kept, which find their values whatever the condition of H (a weight whose
-sign would change is stopped at zero). Steps of the whole are halved until the objective falls. Once I, the zeros and the
-signs are right, one step is the solution, so the last ones are exact up to rounding. Weights outside of the support are
-0 and not merely small.
+sign would change is stopped at zero). Steps of the whole are halved until the objective falls. Once I, the zeros and
+the signs are right, one step is the solution, so the last ones are exact up to rounding. Weights outside of the support
+are 0 and not merely small.
 
 A step costs H, O(n_I k^2) or less where Z is sparse, and a few factorisations of the support's part of it.
 """
@@ -35,16 +35,20 @@ if TYPE_CHECKING:
     from dualgap._l1_columns import DenseColumns, SparseColumns
 
 # Sweeps of coordinate descent between two factorisations.
-_SWEEPS = 5
+_SWEEPS = 20
+# More of them over a large support: a factorisation takes as long as a sweep for so many weights.
+_PER_SWEEP = 50
 # Weights stopped at zero before coordinate descent has another look at all.
-_DROPS = 10
+_DROPS = 3
 # Rounds of both; a lasso that is not solved by then is solved well enough for a descent direction.
 _LASSO_ROUNDS = 40
-# A lasso is solved to this share of the violation wanted.
-_LASSO_SHARE = 0.1
+# A lasso is solved to this share of the violation wanted in the end, or of the present one where that is more.
+_LASSO_SHARE, _FORCING = 0.1, 0.01
 # Halvings of a step.
 _HALVINGS = 12
-_MOST_DAMPING = 1.0
+# What is added to the diagonal of H, relative to its largest possible value: more after a step shorter than _SHORT,
+# less after a whole one. Where most multipliers are at their bounds H is small and its step goes too far.
+_SHORT, _DAMPING_STEP, _LEAST_DAMPING, _MOST_DAMPING = 0.3, 30.0, 1e-9, 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +70,7 @@ class Pieces:
         return float(np.sum(a * t - moved))
 
     def curvature(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
-        """sigma where the slope is inside."""
+        """The sigma of samples whose slope is inside, else 0."""
         a = self.a0 + self.sigma * t
         return np.where((a > 0.0) & (a < self.cap), self.sigma, 0.0)
 
@@ -106,10 +110,12 @@ def solve_pieces(
         Where to start.
     tol, max_iter, stop
         The violation to reach, steps at most, and a question asked before each.
+    damping : float
+        Added to the diagonal of H in the first step, relative to its largest possible value.
     """
     t = 1.0 - Z.times(w)
     x = Point(w.copy(), t, loss.value(t) + float(np.dot(lam, np.abs(w))))
-    damping, diagonal = damping, np.arange(w.size)
+    diagonal = np.arange(w.size)
     most = Z.squares(loss.sigma)
     while True:
         pull = Z.back(loss.slope(x.t))
@@ -118,7 +124,7 @@ def solve_pieces(
             return x
         H = Z.weighted_gram(loss.curvature(x.t))
         H[diagonal, diagonal] += damping * most
-        target = _lasso(H, H @ x.w + pull, lam, x.w, max(_LASSO_SHARE * min(tol, x.violation), 1e-14))
+        target = _lasso(H, H @ x.w + pull, lam, x.w, max(_LASSO_SHARE * tol, _FORCING * x.violation, 1e-14))
         x.iterations += 1
         length = _step(Z, loss, lam, x, target, pull)
         if length == 0.0 and damping >= _MOST_DAMPING:
@@ -173,12 +179,12 @@ def _lasso(
     u = start.copy()
     Hu = H @ u
     for _ in range(_LASSO_ROUNDS):
-        if _sweeps(H, h, lam, u, Hu, _SWEEPS, tol) <= tol:
+        sweeps = max(_SWEEPS, np.count_nonzero(u) // _PER_SWEEP)
+        if _sweeps(H, h, lam, u, Hu, sweeps, tol) <= tol:
             break
         for _ in range(_DROPS):
-            if not _on_support(H, h, lam, u):
+            if not _on_support(H, h, lam, u, Hu):
                 break
-        Hu = H @ u
     return u
 
 
@@ -190,9 +196,12 @@ def _sweeps(H, h, lam, u, Hu, most, tol):  # type: ignore[no-untyped-def]
         worst = 0.0
         for j in range(u.size):
             curvature = H[j, j]
-            if curvature <= 0.0:
-                continue
             slope = h[j] - Hu[j]
+            if curvature <= 0.0:
+                # No sample inside has this feature: its weight costs and brings nothing (its row of H is zero).
+                if abs(slope) <= lam[j]:
+                    u[j] = 0.0
+                continue
             old = u[j]
             if old == 0.0:
                 worst = max(worst, abs(slope) - lam[j])
@@ -212,22 +221,40 @@ def _sweeps(H, h, lam, u, Hu, most, tol):  # type: ignore[no-untyped-def]
 
 
 def _on_support(
-    H: NDArray[np.float64], h: NDArray[np.float64], lam: NDArray[np.float64], u: NDArray[np.float64]
+    H: NDArray[np.float64],
+    h: NDArray[np.float64],
+    lam: NDArray[np.float64],
+    u: NDArray[np.float64],
+    Hu: NDArray[np.float64],
 ) -> bool:
-    """A Newton step over the weights that are not zero, up to the first that would change its sign; whether one did."""
+    """A Newton step over the weights that are not zero; whether some would have changed their signs.
+
+    Those are set to zero all at once, if that lowers the objective; else the step ends at the first of them.
+    """
     S = np.flatnonzero((u != 0.0) | (lam == 0.0))
     if not S.size:
         return False
-    sign = np.sign(u[S])
+    old, sign = u[S], np.sign(u[S])
     part = H[np.ix_(S, S)]
-    residual = h[S] - lam[S] * sign - part @ u[S]
-    d = cho_solve(factored(part), residual, check_finite=False)
-    crossing = (lam[S] > 0.0) & ((u[S] + d) * sign <= 0.0)
-    if not np.any(crossing):
-        u[S] += d
-        return False
-    lengths = np.where(crossing, -u[S] / np.where(crossing, d, 1.0), np.inf)
-    first = int(np.argmin(lengths))
-    u[S] += lengths[first] * d
-    u[S[first]] = 0.0
-    return True
+    residual = h[S] - lam[S] * sign - Hu[S]
+    d = cho_solve(factored(part.copy()), residual, check_finite=False)
+    crossing = (lam[S] > 0.0) & ((old + d) * sign <= 0.0)
+    change = np.where(crossing, -old, d)
+    bent = part @ change
+    if float(change @ (0.5 * bent - residual)) > 0.0:
+        change = d
+        if np.any(crossing):
+            lengths = np.where(crossing, -old / np.where(crossing, d, 1.0), np.inf)
+            first = int(np.argmin(lengths))
+            change = lengths[first] * d
+            change[first] = -old[first]
+        bent = part @ change
+        # A matrix without full rank yields a direction of no use or of any length: no longer than to its minimum.
+        slope, curvature = float(residual @ change), float(change @ bent)
+        if not slope > 0.0:
+            return False
+        if slope < curvature:
+            change = (slope / curvature) * change
+    u[S] += change
+    Hu[:] = H[:, S] @ u[S]
+    return bool(np.any(crossing))

@@ -10,11 +10,11 @@ with ``|v_j| < 1`` has weight 0. So few features matter:
 2. Solve over these alone; ``_l1_newton`` does so exactly for the squared hinge.
 3. Look at ``v`` over all features (one product), take in those with ``|v_j| > 1``, drop those far below; go on at 2.
 
-The hinge is solved by the proximal point method on its dual (the method of multipliers): the loss is smoothed about the
-multipliers a0 found last, ``h'(t) = clip(a0 + sigma t, 0, C)``, `_l1_newton` solves that, the slopes are the next a0, and
-sigma grows. For a linear program this ends after finitely many rounds. It begins at the solution for the squared hinge,
-which has nearly the right features and multipliers, and ends as soon as a vertex close by proves to be optimal
-(`_l1_lp`).
+The hinge is solved by the proximal point method on its dual (the method of multipliers): the loss is smoothed about
+the multipliers a0 found last, ``h'(t) = clip(a0 + sigma t, 0, C)``, `_l1_newton` solves that, the slopes are the next
+a0, and sigma grows. For a linear program this ends after finitely many rounds. It begins at the solution for the
+squared hinge, which has nearly the right features and multipliers, and ends as soon as a vertex close by proves to be
+optimal (`_l1_lp`).
 
 The answer is judged by `dualgap.composite_certificate` on the problem as it was asked. Cost: a product with X' a round,
 and Newton steps over a few hundred features; X itself is neither copied nor upcast.
@@ -22,7 +22,6 @@ and Newton steps over a few hundred features; X itself is neither copied nor upc
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -30,9 +29,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from dualgap._l1_columns import signed_columns
-from dualgap._l1_lp import HingeProblem, vertex_near
-from dualgap._l1_newton import Pieces, solve_pieces
+from dualgap._l1_search import Search
 from dualgap.composite import Composite
 from dualgap.composite_certificate import certify_composite
 from dualgap.losses import Hinge, SquaredHinge
@@ -45,26 +42,6 @@ if TYPE_CHECKING:
 
 LOSSES = ("hinge", "squared_hinge")
 BIASES = ("free", "penalised", "none")
-# Features to begin with; and at least so many are taken in at a time, at most as many again as there are.
-_FIRST, _AT_LEAST = 100, 50
-# Features with weight 0 and |v| below this are dropped, as long as features come in; not after so many rounds.
-_FAR_BELOW, _LAST_DROP = 0.8, 15
-# A round over chosen features is solved to this share of the violation outside, between these ends.
-_SHARE, _LOOSE, _TIGHT = 0.01, 0.1, 1e-9
-# The squared hinge is a start for the hinge once no feature outside is beyond this.
-_GOOD_START = 1.3
-# sigma of the hinge, times C: at first, and its growth from round to round; multipliers move on when v is within _NEAR.
-_SIGMA, _GROWTH, _NEAR = 2.0, 4.0, 1.2
-# A vertex is looked for at this gap, and again each time it has fallen by this factor.
-_NEARBY, _AGAIN = 1e-2, 1e-2
-# A program with fewer entries than this is solved with all rows at once; it takes some hundredths of a second.
-_SMALL = 20_000
-# Damping of the first Newton step of a round on the hinge, relative to the largest curvature.
-_DAMPING = 1e-4
-# A gap that says that rounding is all that is left.
-_EXACT = 1e-12
-# Rounds in a row without a smaller gap.
-_PATIENCE = 12
 
 
 @dataclass(frozen=True)
@@ -132,7 +109,7 @@ def solve_l1_svm(
     sample_weight : ndarray or None
         Multiplies C, sample by sample.
     bias : {"free", "penalised", "none"}
-        Free of penalty; as the weight of one more feature of the value `intercept_scaling`, as LIBLINEAR has it; or none.
+        Free of penalty; the weight of one more feature of value `intercept_scaling`, as LIBLINEAR has it; or none.
     intercept_scaling : float
         Value of that feature.
     gap_tol : float
@@ -164,11 +141,14 @@ def solve_l1_svm(
     """
     _check(loss, bias, C, intercept_scaling, gap_tol, tol, max_iter, time_limit)
     problem = _problem(X, y, C, loss, sample_weight, bias, intercept_scaling)
-    search = _Search(problem, loss, bias, X, max_iter, time_limit, callback)
+    search = Search(problem, loss, bias, X, max_iter, time_limit, callback)
     if start is not None:
         search.begin_at(np.asarray(start, dtype=np.float64))
     if not search.one_class():
-        search.squared() if loss == "squared_hinge" else search.hinge(gap_tol)
+        if loss == "squared_hinge":
+            search.squared()
+        else:
+            search.hinge()
     certificate, u = certify_composite(problem, search.x, -search.y * search.a)
     status = search.status
     met = certificate.relative_gap <= gap_tol and (tol is None or certificate.kkt_violation <= tol)
@@ -240,236 +220,3 @@ def _problem(
         l1[-1] = 1.0 / scaling
     free = bias == "free"
     return Composite(operator, phi, Penalty(l1=l1[:-1] if free else l1), free=(-1,) if free else ())
-
-
-class _Search:
-    """The point, its multipliers, the features it is sought over; clock, limits and history."""
-
-    def __init__(
-        self,
-        problem: Composite,
-        loss: str,
-        bias: str,
-        X: Any,
-        max_iter: int,
-        time_limit: float | None,
-        callback: Callable[[Event], bool | None] | None,
-    ) -> None:
-        self.began = time.perf_counter()
-        self.operator, self.bias, self.free = problem.operator, bias != "none", bias == "free"
-        phi: Any = problem.loss
-        self.y, self.c, self.is_squared = phi.y, phi.C, loss == "squared_hinge"
-        self.X = X.tocsr() if sp.issparse(X) and X.format not in ("csr", "csc") else X
-        self.d = problem.n - self.bias
-        penalty: Any = problem.regulariser
-        self.lam = np.ones(problem.n)
-        self.lam[problem.penalised] = penalty.l1
-        self.lam[list(problem.free)] = 0.0
-        self.max_iter, self.time_limit, self.callback = max_iter, time_limit, callback
-        self.history = History()
-        self.iterations = 0
-        self.status: Status | None = None
-        self.x, self.a = np.zeros(problem.n), np.zeros(problem.m)
-        self.v = np.zeros(problem.n)
-        self.chosen = np.zeros(0, dtype=np.intp)
-        self.primal, self.dual = np.inf, -np.inf
-
-    def elapsed(self) -> float:
-        return time.perf_counter() - self.began
-
-    def time_left(self) -> float | None:
-        return None if self.time_limit is None else self.time_limit - self.elapsed()
-
-    def stop(self) -> bool:
-        """Whether a limit has been reached."""
-        if self.status is None and self.time_limit is not None and self.elapsed() >= self.time_limit:
-            self.status = Status.TIME_LIMIT
-        if self.status is None and self.iterations >= self.max_iter:
-            self.status = Status.MAX_ITER
-        return self.status is not None
-
-    def begin_at(self, start: NDArray[np.float64]) -> None:
-        if start.shape != self.x.shape or not np.all(np.isfinite(start)):
-            raise ValueError(f"start must be {self.x.size} finite numbers; its shape is {start.shape}.")
-        self.x = start.copy()
-
-    def one_class(self) -> bool:
-        """Whether a free bias alone has no loss: all samples that count are of one class."""
-        labels = np.unique(self.y[self.c > 0.0])
-        if labels.size > 1 or not self.free:
-            return False
-        self.x[:] = 0.0
-        self.x[-1] = labels[0] if labels.size else 0.0
-        return True
-
-    # Features.
-
-    def columns(self) -> Any:
-        return signed_columns(self.X, self.y, self.chosen, self.bias)
-
-    def where(self) -> NDArray[np.intp]:
-        """Positions of the chosen columns, and of the bias, in x."""
-        return np.append(self.chosen, self.d) if self.bias else self.chosen
-
-    def choose_first(self) -> None:
-        """The features of largest ``|v|`` for the multipliers at the start, and those that have a weight."""
-        if self.free and not np.any(self.x):
-            self.x[-1] = float(np.dot(self.c, self.y) / self.c.sum())
-        t = 1.0 - self.y * self.operator.matvec(self.x)
-        v = np.abs(self.operator.rmatvec(self.y * self.c * np.maximum(t, 0.0))[: self.d])
-        top = np.argpartition(-v, _FIRST - 1)[:_FIRST] if self.d > _FIRST else np.arange(self.d)
-        self.chosen = np.union1d(top, np.flatnonzero(self.x[: self.d])).astype(np.intp)
-
-    def outside(self, beyond: float) -> NDArray[np.intp]:
-        """Features not chosen with ``|v| > 1 + beyond``, the largest first."""
-        size = np.abs(self.v[: self.d])
-        size[self.chosen] = 0.0
-        found = np.flatnonzero(size > 1.0 + beyond)
-        return found[np.argsort(-size[found], kind="stable")]
-
-    def take_in(self, found: NDArray[np.intp], drop: bool) -> None:
-        room = max(_AT_LEAST, self.chosen.size)
-        if drop:
-            kept = (self.x[self.chosen] != 0.0) | (np.abs(self.v[self.chosen]) > _FAR_BELOW)
-            self.chosen = self.chosen[kept]
-        self.chosen = np.union1d(self.chosen, found[:room]).astype(np.intp)
-
-    # Points.
-
-    def place(self, w: NDArray[np.float64], a: NDArray[np.float64]) -> None:
-        """Take a point over the chosen columns, and look at v over all."""
-        self.x = np.zeros_like(self.x)
-        self.x[self.where()] = w
-        self.a = a
-        self.v = np.asarray(self.operator.rmatvec(self.y * a))
-
-    def excess(self) -> float:
-        """``max |v_j| / lambda_j - 1``."""
-        held = self.lam > 0.0
-        return float(np.max(np.abs(self.v[held]) / self.lam[held], initial=0.0)) - 1.0
-
-    def measure(self, t: NDArray[np.float64]) -> float:
-        """Objectives of the point and of the best multiple of its multipliers; the relative gap."""
-        slack = np.maximum(t, 0.0)
-        here = float(np.dot(self.lam, np.abs(self.x)))
-        here += float(np.dot(self.c, slack * slack if self.is_squared else slack))
-        factor = 1.0 / max(1.0, 1.0 + self.excess())
-        bound = factor * float(self.a.sum())
-        if self.is_squared:
-            used = self.c > 0.0
-            bound -= factor**2 * float(np.sum(self.a[used] ** 2 / (4.0 * self.c[used])))
-        if self.free:
-            bound -= abs(float(self.v[-1] * self.x[-1]))
-        self.primal, self.dual = here, max(self.dual, bound)
-        return max(here - self.dual, 0.0) / max(abs(here), abs(self.dual), 1e-300)
-
-    def report(self, gap: float) -> bool:
-        """Write the history; whether to stop."""
-        event = Event(
-            iteration=self.iterations,
-            seconds=self.elapsed(),
-            primal=self.primal,
-            dual=self.dual,
-            relative_gap=gap,
-            violation=max(self.excess(), 0.0),
-            n_support=int(np.count_nonzero(self.x[: self.d])),
-            kernel_evaluations=0,
-            cache_hits=0,
-            cache_misses=0,
-            function_hits=0,
-            function_misses=0,
-        )
-        self.history.events.append(event)
-        if self.callback is not None and self.callback(event) is True and self.status is None:
-            self.status = Status.STOPPED
-        return self.stop()
-
-    def newton(self, Z: Any, loss: Pieces, tol: float, damping: float = 0.0) -> NDArray[np.float64]:
-        """Solve over the chosen columns and place the point; its t."""
-        where = self.where()
-        left = self.max_iter - self.iterations
-        found = solve_pieces(Z, loss, self.lam[where], self.x[where], tol, left, self.stop, damping)
-        self.iterations += found.iterations
-        self.place(found.w, loss.slope(found.t))
-        return found.t
-
-    # The two losses.
-
-    def squared(self, enough: float = 0.0) -> NDArray[np.float64]:
-        """The squared hinge; to the end, or until no v is beyond `enough`. Returns t."""
-        self.choose_first()
-        loss = Pieces(np.zeros(self.y.size), 2.0 * self.c)
-        tol, rounds = _LOOSE, 0
-        while True:
-            t = self.newton(self.columns(), loss, tol)
-            rounds += 1
-            found = self.outside(max(tol, _TIGHT))
-            excess = self.excess()
-            if enough:
-                if excess <= enough or self.stop():
-                    return t
-            elif self.report(self.measure(t)) or (not found.size and tol <= _TIGHT):
-                return t
-            if found.size:
-                self.take_in(found, drop=rounds <= _LAST_DROP)
-                tol = float(np.clip(_SHARE * excess, _TIGHT, _LOOSE))
-            else:
-                tol = max(_SHARE * tol, _TIGHT) if enough else _TIGHT
-
-    def hinge(self, gap_tol: float) -> None:
-        """The hinge, from the squared hinge: rounds of the method of multipliers, until a vertex is proved."""
-        self.squared(_GOOD_START - 1.0)
-        a0 = np.minimum(self.a, self.c)
-        t = 1.0 - self.y * self.operator.matvec(self.x)
-        sigma, tol, look_at, waited, least = _SIGMA, _LOOSE, _NEARBY, 0, np.inf
-        best = (np.inf, self.x, self.a)
-        rounds = 0
-        while not self.stop():
-            Z = self.columns()
-            small = Z.entries <= _SMALL
-            if small and self.finish(Z, np.inf):
-                return
-            loss = Pieces(a0, sigma * self.c, self.c)
-            t = self.newton(Z, loss, tol, _DAMPING)
-            rounds += 1
-            gap = self.measure(t)
-            if self.primal < best[0]:
-                best = (self.primal, self.x, self.a)
-            if self.report(gap):
-                break
-            excess = self.excess()
-            if gap <= look_at:
-                look_at = _AGAIN * gap
-                if self.finish(Z, min(30.0 * gap, 0.5)):
-                    return
-            waited = 0 if gap < 0.9 * least else waited + 1
-            least = min(gap, least)
-            if gap <= _EXACT or waited > _PATIENCE:
-                break
-            found = self.outside(max(tol, _TIGHT))
-            if found.size:
-                self.take_in(found, drop=rounds <= _LAST_DROP)
-            if excess < _NEAR - 1.0:
-                a0 = self.a
-                sigma *= _GROWTH
-            tol = float(np.clip(0.1 * min(max(excess, 0.0), gap), 1e-11, _LOOSE))
-
-    def finish(self, Z: Any, radius: float) -> bool:
-        """Go on with vertices, taking in features, until one is optimal for all; whether that is so."""
-        where = self.where()
-        w, a = self.x[where], self.a
-        kept = (self.x, self.a, self.v, self.chosen)
-        while True:
-            found = vertex_near(HingeProblem(Z, self.c, self.lam[where]), w, a, radius, self.time_left())
-            if found is None:
-                self.x, self.a, self.v, self.chosen = kept
-                return False
-            self.iterations += max(found.programs, 1)
-            self.place(found.w, found.a)
-            more = self.outside(_TIGHT)
-            stop = self.report(self.measure(1.0 - Z.times(found.w)))
-            if not more.size or stop:
-                return True
-            self.take_in(more, drop=False)
-            Z, where = self.columns(), self.where()
-            w, a = self.x[where], self.a
