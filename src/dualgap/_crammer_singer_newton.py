@@ -187,7 +187,7 @@ class NewtonSteps:
         return H
 
 
-@nb.njit(cache=True, nogil=True, inline="always")
+@nb.njit(cache=True, nogil=True)
 def project(b, g, scale, C, out):  # type: ignore[no-untyped-def]
     """Put the simplex's point nearest to ``b + scale g`` into `out` (which may be b); g is overwritten.
 
@@ -198,7 +198,7 @@ def project(b, g, scale, C, out):  # type: ignore[no-untyped-def]
     for m in range(k):
         g[m] = b[m] + (g[m] - top) * scale
     level, count = -np.inf, k + 1
-    while True:
+    for _ in range(k + 1):  # each turn throws something out
         total, above = -C, 0
         for m in range(k):
             if g[m] > level:
