@@ -77,9 +77,7 @@ def test_paper_adatron_is_the_classical_rule():
 def test_steps_never_raise_the_objective(seed, omega):
     p = problem("eps_svr", n=15, seed=seed % 50, bias=False)
     duals = []
-    solve(
-        p, "sor", tol=1e-4, omega=omega, seed=seed, max_iter=300, warn=False, callback=lambda e: duals.append(e.dual)
-    )
+    solve(p, "sor", tol=1e-4, omega=omega, seed=seed, max_iter=300, warn=False, callback=lambda e: duals.append(e.dual))
     assert np.all(np.diff(duals) >= -1e-9 * np.abs(duals[1:]))
 
 

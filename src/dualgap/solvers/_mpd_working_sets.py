@@ -259,9 +259,7 @@ class WorkingSets:
             self.suit_multipliers(self.eta)  # those of the set need not suit the others
         self.residual = self.basis.residual(self.a)
 
-    def descent(
-        self, chosen: NDArray[np.intp], before: NDArray[np.float64], dense: Dense
-    ) -> NDArray[np.float64]:
+    def descent(self, chosen: NDArray[np.intp], before: NDArray[np.float64], dense: Dense) -> NDArray[np.float64]:
         """What a set moves by: onto its constraints, and no further than the objective falls.
 
         So the objective falls from set to set, however small they are, once the constraints are met.
