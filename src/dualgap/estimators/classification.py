@@ -1,4 +1,4 @@
-"""Support vector classification: `SVC` and `NuSVC`, two classes or one against one."""
+"""Support vector classification: `SVC` and `NuSVC`, two classes, one against one or one against the rest."""
 
 from __future__ import annotations
 
@@ -56,9 +56,12 @@ class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
         check_consistent_length(X, y)
         codes, weight = self._check_classes(y, self._check_weights(sample_weight, len(y)))
         gram, phi = self._make_gram(X), self._phi(X, len(y))
+        self._against_rest = len(self.classes_) > 2 and getattr(self, "multi_class", "ovo") == "ovr"
         pairs = list(self._pairs())
 
         def task(number: int, gram: Gram) -> Solved:
+            if self._against_rest:
+                return self._solve_task(gram, np.where(codes == number, 1.0, -1.0), weight, phi)
             first, second = pairs[number]
             members = np.flatnonzero((codes == first) | (codes == second))
             target = np.where(codes == (second if len(self.classes_) == 2 else first), 1.0, -1.0)
@@ -68,7 +71,10 @@ class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
 
         sizes = np.bincount(codes, minlength=len(self.classes_))
         largest = max(int(sizes[first] + sizes[second]) for first, second in pairs)
-        solved = self._solve_tasks(task, len(pairs), gram, largest)
+        if self._against_rest:
+            solved = self._solve_tasks(task, len(self.classes_), gram, len(codes))
+        else:
+            solved = self._solve_tasks(task, len(pairs), gram, largest)
         models = [self._scaled(one.model) for one in solved]
         if isinstance(gram, LowRankGram):
             self._assemble_over_basis(X, codes, models, gram)
@@ -91,7 +97,10 @@ class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
         return model
 
     def _assemble(self, X: Any, codes: NDArray[np.intp], models: list[Model]) -> None:
-        """Arrange as LIBSVM does: support vectors by class, row j of `dual_coef_` against the j-th other class."""
+        """Arrange as LIBSVM does: support vectors by class, row j of `dual_coef_` against the j-th other class.
+
+        Against the rest there is a row for each class, because each uses all samples.
+        """
         n_classes = len(self.classes_)
         used = np.zeros(len(codes), dtype=bool)
         for model in models:
@@ -100,6 +109,10 @@ class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
         support = support[np.argsort(codes[support], kind="stable")]
         self.n_support_ = np.bincount(codes[support], minlength=n_classes).astype(np.int32)
         self._keep_support(X, support)
+        if self._against_rest:
+            self._dual_coef = np.array([model.coefficients[support] for model in models])
+            self.dual_coef_ = self._public(self._dual_coef)
+            return
         coefficients = np.zeros((n_classes - 1, support.size))
         ends = np.concatenate([[0], np.cumsum(self.n_support_)])
         for (first, second), model in zip(self._pairs(), models, strict=True):
@@ -119,11 +132,11 @@ class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
         self.dual_coef_ = self._public(self._dual_coef)
 
     def _decision_values(self, X: Any) -> NDArray[np.float64]:
-        """One column a pair; positive for the first class of the pair (the second where there are two)."""
+        """One column a pair, or a class; positive for the pair's first class (the second where there are two)."""
         X = self._check_predict_data(X)
         n_classes = len(self.classes_)
         free = self.intercept_ + self._free_part(X)
-        if n_classes == 2 or self.approximation_ is not None:
+        if n_classes == 2 or self._against_rest or self.approximation_ is not None:
             return self._kernel_sums(X, self._dual_coef.T) + free
         ends = np.concatenate([[0], np.cumsum(self.n_support_)])
         sums = [
@@ -145,11 +158,14 @@ class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
         -------
         ndarray
             Shape (n_samples,) for two classes; else (n_samples, n_classes) for
-            ``decision_function_shape="ovr"`` and (n_samples, n_classes * (n_classes - 1) / 2) for "ovo".
+            ``decision_function_shape="ovr"`` (and ``multi_class="ovr"``, whatever the shape asked for) and (n_samples,
+            n_classes * (n_classes - 1) / 2) for "ovo".
         """
         values = self._decision_values(X)
         if len(self.classes_) == 2:
             return values.ravel()
+        if self._against_rest:
+            return values
         if self.decision_function_shape == "ovr":
             return np.asarray(_ovr_decision_function(values < 0, -values, len(self.classes_)))
         return values
@@ -171,6 +187,8 @@ class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
         values = self._decision_values(X)
         if len(self.classes_) == 2:
             return self.classes_[(values.ravel() > 0).astype(np.intp)]
+        if self._against_rest:
+            return self.classes_[np.argmax(values, axis=1)]
         if self.break_ties:
             scores = _ovr_decision_function(values < 0, -values, len(self.classes_))
         else:
@@ -182,7 +200,7 @@ class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
         return self.classes_[np.argmax(scores, axis=1)]
 
     def _linear_coef(self) -> Any:
-        if len(self.classes_) == 2 or self.approximation_ is not None:
+        if len(self.classes_) == 2 or self._against_rest or self.approximation_ is not None:
             return super()._linear_coef()
         import scipy.sparse as sp
 
@@ -206,12 +224,12 @@ _CLASSIFIER_CONSTRAINTS = {
 }
 
 
-@documented("C", "kernel", "classifier")
+@documented("C", "kernel", "classifier", "multi_class")
 class SVC(_KernelClassifier):
     """C-support vector classification with a certificate.
 
     Minimises ``1/2 |w|^2 + C sum_i w_i max(0, 1 - y_i (<w, phi(x_i)> + b))``, for more than two classes a pair of
-    classes at a time. Drop-in for `sklearn.svm.SVC`.
+    classes at a time, or one class against the rest. Drop-in for `sklearn.svm.SVC`.
 
     Examples
     --------
@@ -227,6 +245,7 @@ class SVC(_KernelClassifier):
     _parameter_constraints = {
         **_CLASSIFIER_CONSTRAINTS,
         "C": [Interval(Real, 0.0, None, closed="right")],
+        "multi_class": [StrOptions({"ovo", "ovr"})],
     }
 
     def __init__(
@@ -256,6 +275,7 @@ class SVC(_KernelClassifier):
         approximation: str | None = None,
         rank: int = 200,
         approximation_options: dict[str, Any] | None = None,
+        multi_class: str = "ovo",
     ) -> None:
         self._keep_parameters(locals())
 

@@ -43,6 +43,10 @@ break_ties : bool, default=False
     Break ties of votes by the decision function ("ovr" only).
 random_state : int, RandomState or None
     Accepted for compatibility; fits are deterministic.""",
+    "multi_class": """multi_class : {"ovo", "ovr"}, default="ovo"
+    How more than two classes are told apart: one against one, as in LIBSVM, or one against the rest. Against the rest
+    there is a task a class over one shared kernel matrix: `decision_function` has a column and `dual_coef_` a row a
+    class, and the largest decision value wins.""",
     "tube": """epsilon : float, default=0.0
     Half width of the tube within which errors cost nothing.""",
     "penalty": """penalty : {"l2", "l1"}, default="l2"

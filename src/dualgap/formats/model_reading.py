@@ -231,7 +231,8 @@ def _decode_classes(estimator: Any, content: Content, fit: dict[str, Any]) -> in
         raise ModelFileError(f"a classifier of {count} classes")
     estimator.classes_ = classes
     estimator.class_weight_ = content.numbers("class_weight", (count,))
-    return count * (count - 1) // 2
+    estimator._against_rest = count > 2 and getattr(estimator, "multi_class", "ovo") == "ovr"
+    return count if estimator._against_rest else count * (count - 1) // 2
 
 
 def _decode_numeric_labels(content: Content, dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -300,8 +301,9 @@ def _decode_solution(estimator: Any, content: Content, tasks: int) -> None:
     if n_support.sum(dtype=np.int64) != count:
         raise ModelFileError(f"array 'n_support' does not add up to the {count} support vectors")
     estimator.n_support_ = n_support
-    # Over a basis each pair of classes has coefficients for all of it.
-    rows = max(1, groups - 1) if estimator.approximation_ is None else tasks
+    # Over a basis each pair of classes has coefficients for all of it, and so has a class against the rest.
+    together = classifier and estimator.approximation_ is None and not estimator._against_rest
+    rows = max(1, groups - 1) if together or not classifier else tasks
     estimator._dual_coef = content.numbers("dual_coef", (rows, count))
     estimator.dual_coef_ = estimator._public(estimator._dual_coef)
     estimator.intercept_ = content.numbers("intercept", (tasks,))

@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 def encode_params(estimator: Any) -> dict[str, Any]:
     """Constructor parameters as JSON can hold them."""
     stored = {}
+    asked = getattr(estimator, "multi_class", "ovo") == "ovr" and len(estimator.classes_) > 2
+    if asked != getattr(estimator, "_against_rest", False):
+        raise ValueError(
+            f"multi_class={estimator.multi_class!r} was set after the fit with another; fit it again first."
+        )
     for name, value in estimator.get_params(deep=False).items():
         if name in CODE and not (value is None or isinstance(value, str)):
             raise ValueError(f"{name}={value!r} is code, which a model file does not hold; {CODE[name]} (joblib.dump).")
