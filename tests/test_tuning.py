@@ -122,3 +122,12 @@ def test_tuning_is_an_estimator():
         if one["status"] == "failed"
     ]
     assert failed == []
+
+
+def test_tuning_one_class_against_the_rest():
+    X, y = load_iris(return_X_y=True)
+    estimator = SVC(multi_class="ovr", gap_tol=1e-8)
+    ours = SVCSearchCV(estimator, Cs=[0.1, 1.0, 10.0], gammas=[0.1, 1.0], cv=3).fit(X, y)
+    grid = GridSearchCV(estimator, {"C": [0.1, 1.0, 10.0], "gamma": [0.1, 1.0]}, cv=3).fit(X, y)
+    assert ours.best_params_ == grid.best_params_
+    assert ours.best_score_ == grid.best_score_

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
     """Fitting and prediction of both classifiers."""
 
+    _against_rest = False  # set by `fit`: one task a class, or a pair of classes
+
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Fit the model.

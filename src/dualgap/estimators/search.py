@@ -46,8 +46,8 @@ class SVCSearchCV(BaseSearchCV):  # type: ignore[misc]
     Parameters
     ----------
     estimator : SVC or None, default=None
-        What is tuned; None means ``SVC()``. With `approximation`, `parametric` or a callback the candidates are fitted
-        one by one, as `GridSearchCV` does.
+        What is tuned; None means ``SVC()``. With `approximation`, `parametric`, a callback or ``multi_class="ovr"`` the
+        candidates are fitted one by one, as `GridSearchCV` does.
     Cs : sequence of float
         Values of C.
     gammas : sequence of {"scale", "auto"} or float, or None
@@ -154,6 +154,7 @@ class SVCSearchCV(BaseSearchCV):  # type: ignore[misc]
     def _can_share(self, X: Any, params: dict[str, Any]) -> bool:
         svc = self.estimator
         plain = svc.approximation is None and svc.parametric is None and svc.callback is None
+        plain = plain and svc.multi_class == "ovo"
         return plain and not callable(svc.kernel) and set(params) <= {"sample_weight", "groups"}
 
     def _fit_shared(self, X: Any, y: Any, params: dict[str, Any]) -> Any:
