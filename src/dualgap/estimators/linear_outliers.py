@@ -7,9 +7,10 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import OutlierMixin, _fit_context
+from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval
 
+from dualgap.estimators.detector import Detector
 from dualgap.estimators.linear_base import LINEAR_CONSTRAINTS, LinearSVM, LinearTask
 from dualgap.estimators.parameters import documented
 from dualgap.kernels.factor import Factor
@@ -37,7 +38,7 @@ def _accepted(task: LinearTask, gram: Gram) -> LinearTask:
     return replace(task, result=replace(task.result, status=Status.CONVERGED))
 
 
-class _LinearDetector(OutlierMixin, LinearSVM):  # type: ignore[misc]
+class _LinearDetector(Detector, LinearSVM):  # type: ignore[misc]
     """Fitting and prediction of both detectors."""
 
     _row: str
@@ -68,23 +69,6 @@ class _LinearDetector(OutlierMixin, LinearSVM):  # type: ignore[misc]
         self._keep_tasks([_accepted(task, gram)])
         return self
 
-    def _keep_model(self, task: LinearTask) -> None:
-        raise NotImplementedError
-
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Signed distance to the boundary: positive for inliers.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        return self.score_samples(X) - self.offset_
-
     def score_samples(self, X: Any) -> NDArray[np.float64]:
         """The decision function without its offset: larger is more normal.
 
@@ -101,20 +85,6 @@ class _LinearDetector(OutlierMixin, LinearSVM):  # type: ignore[misc]
 
     def _scores(self, X: Any) -> NDArray[np.float64]:
         return self._values(X).ravel()
-
-    def predict(self, X: Any) -> NDArray[np.int64]:
-        """+1 for inliers, -1 for outliers.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        return np.where(self.decision_function(X) >= 0, 1, -1)
 
 
 @documented("nu", "linear", kind="linear")

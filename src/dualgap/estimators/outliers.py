@@ -6,11 +6,12 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import OutlierMixin, _fit_context
+from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _num_samples
 
 from dualgap.estimators.base import SHARED_CONSTRAINTS, KernelSVM
+from dualgap.estimators.detector import Detector
 from dualgap.estimators.parameters import documented
 from dualgap.kernels.functions import diagonal
 from dualgap.kernels.lowrank import LowRankGram
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from dualgap.kernels.gram import Gram
 
 
-class _OutlierDetector(OutlierMixin, KernelSVM):  # type: ignore[misc]
+class _OutlierDetector(Detector, KernelSVM):  # type: ignore[misc]
     """Fitting and prediction of both detectors."""
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -54,20 +55,6 @@ class _OutlierDetector(OutlierMixin, KernelSVM):  # type: ignore[misc]
         self._keep_results([solved], X)
         return self
 
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Signed distance to the boundary: positive for inliers.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        return self.score_samples(X) - self.offset_
-
     def score_samples(self, X: Any) -> NDArray[np.float64]:
         """The decision function without its offset: larger is more normal.
 
@@ -85,20 +72,6 @@ class _OutlierDetector(OutlierMixin, KernelSVM):  # type: ignore[misc]
 
     def _scores(self, sums: NDArray[np.float64], X: Any) -> NDArray[np.float64]:
         return sums
-
-    def predict(self, X: Any) -> NDArray[np.int64]:
-        """+1 for inliers, -1 for outliers.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        return np.where(self.decision_function(X) >= 0, 1, -1)
 
 
 @documented("nu", "kernel")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dualgap.certificate import indefinite
 from dualgap.kernels.threads import one_blas_thread
 from dualgap.solvers import _pair_steps as pairs
 from dualgap.solvers._interior import interior_point
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dualgap.kernels.gram import Store
+    from dualgap.problem import DualQP
 
 
 # Iterations of the interior point method at most; it is done in 10 to 20, or not at all.
@@ -35,6 +37,18 @@ _FINEST = 1e-9
 _WORTH_SHARING = 2000
 # Singular values of F over the working set below this share of the largest are constraints that repeat others.
 _REPEATED = 1e-10
+
+
+def refusal(problem: DualQP, inner: str) -> str | None:
+    """None, or why the programs of this problem cannot be solved by `inner` ("smo", "ipm" or "auto")."""
+    if problem.groups is None and inner == "smo":
+        return (
+            f"inner='smo' moves pairs along one constraint, and the {problem.k} equality constraints of this problem "
+            f"are coupled (as in semi-parametric models); inner='ipm' takes them"
+        )
+    if (problem.groups is None or inner == "ipm") and indefinite(problem.gram, problem.index):
+        return "the interior point method needs a convex problem, and the kernel matrix is indefinite"
+    return None
 
 
 @dataclass

@@ -34,14 +34,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dualgap.certificate import exact_gradient, indefinite
+from dualgap.certificate import exact_gradient
 from dualgap.constraints import feasible_start
 from dualgap.problem import check_objective
 from dualgap.result import Outcome, Snapshot, Status
 from dualgap.solvers._decomposition_active import ActiveVariables
 from dualgap.solvers._decomposition_rows import WorkingRows
 from dualgap.solvers._decomposition_select import Chooser
-from dualgap.solvers._subproblem import Subproblem
+from dualgap.solvers._subproblem import Subproblem, refusal
 from dualgap.solvers._violation import Violation, coupled_violation, grouped_violation, ungrouped
 
 if TYPE_CHECKING:
@@ -126,15 +126,7 @@ class Options:
 
 def supports(problem: DualQP, options: Options | None = None) -> str | None:
     """None, or why the problem is not for this solver."""
-    inner = "auto" if options is None else options.inner
-    if problem.groups is None and inner == "smo":
-        return (
-            f"inner='smo' moves pairs along one constraint, and the {problem.k} equality constraints of this problem "
-            f"are coupled (as in semi-parametric models); inner='ipm' takes them"
-        )
-    if (problem.groups is None or inner == "ipm") and indefinite(problem.gram, problem.index):
-        return "the interior point method needs a convex problem, and the kernel matrix is indefinite"
-    return None
+    return refusal(problem, "auto" if options is None else options.inner)
 
 
 def solve(
