@@ -2,6 +2,7 @@
 
 import os
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -23,3 +24,9 @@ def data_folder():
     if not folder:
         pytest.skip("DUALGAP_DATA is not set: this test needs a real data set")
     return folder
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    """NumPy's global generator, from which LIBLINEAR takes its order where `random_state` is None, starts anew."""
+    np.random.seed(0)  # noqa: NPY002

@@ -101,13 +101,24 @@ def test_squared_hinge_is_liblinears(seed, scaling):
 
     X, y, C = made(seed)
     C = min(C, 10.0)
-    theirs = LinearSVC(
-        penalty="l1", loss="squared_hinge", dual=False, C=C, tol=1e-9, max_iter=200_000, intercept_scaling=scaling
-    ).fit(X, y)
     ours = solve_l1_svm(X, y, C, loss="squared_hinge", bias="penalised", intercept_scaling=scaling)
-    w, b = theirs.coef_[0], theirs.intercept_[0]
-    slack = np.maximum(1.0 - y * (X @ w + b), 0.0)
-    value = np.abs(w).sum() + abs(b) / scaling + C * float(slack @ slack)
+    # The best of three orders: with about one in 300 LIBLINEAR's line search gives up far from the optimum.
+    values = []
+    for order in range(3):
+        theirs = LinearSVC(
+            penalty="l1",
+            loss="squared_hinge",
+            dual=False,
+            C=C,
+            tol=1e-9,
+            max_iter=200_000,
+            intercept_scaling=scaling,
+            random_state=order,
+        ).fit(X, y)
+        w, b = theirs.coef_[0], theirs.intercept_[0]
+        slack = np.maximum(1.0 - y * (X @ w + b), 0.0)
+        values.append(np.abs(w).sum() + abs(b) / scaling + C * float(slack @ slack))
+    value = min(values)
     assert ours.certificate.relative_gap <= 1e-9
     assert ours.certificate.primal <= value * (1 + 1e-9)
     assert ours.certificate.primal == pytest.approx(value, rel=1e-5)
