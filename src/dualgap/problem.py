@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numba as nb
 import numpy as np
 
 from dualgap.constraints import Groups, split
@@ -93,15 +94,9 @@ class DualQP:
         if self.index.min() < 0 or self.index.max() >= self.gram.n:
             raise ValueError(f"index must lie in [0, {self.gram.n}), the points of the Gram matrix.")
         check_kernel_values(self.gram.diag())
-        if not np.all(np.abs(self.sign) == 1.0):
-            raise ValueError("sign must be +1 or -1 for every variable.")
-        if not np.all(self.ridge >= 0.0) or not np.all(np.isfinite(self.ridge)):
-            raise ValueError("ridge must be finite and non-negative.")
-        for name in ("f0", "lo", "F", "e"):
-            if not np.all(np.isfinite(getattr(self, name))):
-                raise ValueError(f"{name} must be finite.")
-        if not np.all(self.lo <= self.hi):
-            raise ValueError("lo must not exceed hi (and neither may be NaN).")
+        fault = _fault(self.sign, self.ridge, self.f0, self.lo, self.hi, self.F, self.e)
+        if fault:
+            raise ValueError(_FAULTS[fault])
 
     @property
     def n(self) -> int:
@@ -126,6 +121,40 @@ class DualQP:
     def groups(self) -> Groups | None:
         """The equality constraints as independent groups, or None where they are coupled."""
         return split(self.F, self.e)
+
+
+_FAULTS = {
+    1: "sign must be +1 or -1 for every variable.",
+    2: "ridge must be finite and non-negative.",
+    3: "f0 must be finite.",
+    4: "lo must be finite.",
+    5: "lo must not exceed hi (and neither may be NaN).",
+    6: "F must be finite.",
+    7: "e must be finite.",
+}
+
+
+@nb.njit(cache=True, nogil=True)
+def _fault(sign, ridge, f0, lo, hi, F, e):  # type: ignore[no-untyped-def]
+    """Key of the first of `_FAULTS` that is met; 0 if none. In one pass, because small fits feel every microsecond."""
+    for i in range(sign.size):
+        if abs(sign[i]) != 1.0:
+            return 1
+        if not 0.0 <= ridge[i] < np.inf:
+            return 2
+        if not np.isfinite(f0[i]):
+            return 3
+        if not np.isfinite(lo[i]):
+            return 4
+        if not lo[i] <= hi[i]:
+            return 5
+        for j in range(e.size):
+            if not np.isfinite(F[i, j]):
+                return 6
+    for j in range(e.size):
+        if not np.isfinite(e[j]):
+            return 7
+    return 0
 
 
 def check_kernel_values(values: NDArray[Any]) -> None:

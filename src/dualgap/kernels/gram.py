@@ -31,6 +31,9 @@ Store = RowStore | ElementStore
 # A matrix up to this size is computed at once: 2000 x 2000 float64 entries take BLAS some 20 ms, less than
 # fetching a few hundred of its rows one by one.
 _EAGER_BYTES = 32_000_000
+# Points up to which a matrix of float64 entries is also what certificates read: making all of it (65 000 entries) costs
+# no more than setting out to make a part. The size alone decides, so that equal runs are equal bit for bit.
+_FEW = 256
 # Multiplications an entry takes from which on reading it from memory (about 0.4 ns) is several times cheaper.
 _DEAR = 100.0
 # Rows below which keeping them does not pay: those of a few blocks.
@@ -183,8 +186,8 @@ class FullGram:
         add_rows(self.matrix, np.asarray(points), np.asarray(delta, dtype=np.float64), rows, out)
 
     def exact(self, weights: NDArray[np.float64], rows: NDArray[np.intp] | None = None) -> NDArray[np.float64]:
-        """``K[rows] @ weights``; from the data in float64 where there are data."""
-        if self.source is not None:
+        """``K[rows] @ weights``; from the data in float64, or from few entries that are made of float64 data."""
+        if self.source is not None and not (self.n <= _FEW and self.source.points.dtype == np.float64 == self.dtype):
             return self.source.exact(weights, rows)
         out = np.zeros(self.n if rows is None else len(rows))
         used = np.flatnonzero(weights)
