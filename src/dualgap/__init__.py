@@ -78,7 +78,7 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:
-    from dualgap import datasets, formulations, kernels, report
+    from dualgap import datasets, formulations, kernels
     from dualgap.certificate import certify
     from dualgap.composite import Composite
     from dualgap.composite_certificate import certify_composite
@@ -104,6 +104,7 @@ if TYPE_CHECKING:
     from dualgap.path import PathResult, restart_bounds, scaled_start, svm_path
     from dualgap.primal import primal_svm
     from dualgap.problem import DualQP
+    from dualgap.report import report  # a package that can be called
     from dualgap.result import Certificate, Event, History, Result, Status
     from dualgap.run import (
         NotCertifiedWarning,
