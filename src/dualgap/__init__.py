@@ -51,6 +51,10 @@ _HOME = {
     "LinearOneClassSVM": "estimators",
     "LinearSVDD": "estimators",
     "SVCSearchCV": "estimators.search",
+    "ConvergenceDisplay": "displays",
+    "MarginDisplay": "displays",
+    "PathDisplay": "displays",
+    "SearchDisplay": "displays",
     "svm_path": "path",
     "PathResult": "path",
     "scaled_start": "path",
@@ -83,6 +87,7 @@ if TYPE_CHECKING:
     from dualgap.composite import Composite
     from dualgap.composite_certificate import certify_composite
     from dualgap.constraints import InfeasibleProblemError
+    from dualgap.displays import ConvergenceDisplay, MarginDisplay, PathDisplay, SearchDisplay
     from dualgap.estimators import (
         SVC,
         SVDD,

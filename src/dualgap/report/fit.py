@@ -18,19 +18,26 @@ if TYPE_CHECKING:
 
 # A confusion matrix of more classes than this is not read cell by cell; its largest errors are listed.
 MAX_CLASSES = 40
+# Classes up to which a confusion matrix fits into a column beside a drawing.
+_BESIDE = 6
 
 
 def fit(summary: ReportData) -> str:
-    """Sections about samples; nothing where none were given."""
+    """The section about samples; nothing where none were given."""
     drawings = _margins(summary.margins) + _plane(summary.plane)
+    few = summary.confusion is not None and len(summary.confusion[0]) <= _BESIDE
+    beside = _scores(summary.scores) + (_confusion(summary.confusion) if few else "")
+    below = "" if few else _confusion(summary.confusion)
+    if not drawings + beside + below:
+        return ""
     remarks = remark(f"On {summary.samples}.") if summary.samples else ""
     if summary.margins is not None:
         remarks += remark(summary.margins.meaning)
     if summary.plane is not None and any(summary.plane.hidden):
         samples, support = summary.plane.hidden
         remarks += remark(f"Not drawn: {samples:,} more samples, {support:,} more support vectors.")
-    charts = f'<div class="charts">\n{drawings}</div>\n{remarks}' if drawings else ""
-    return section("Samples", charts) + scores(summary.scores, summary.samples) + confusion(summary.confusion)
+    tables = f'<div class="beside">\n{beside}</div>\n' if beside else ""
+    return section("Samples", f'<div class="charts">\n{drawings}{tables}</div>\n{below}{remarks}')
 
 
 def _margins(margins: Margins | None) -> str:
@@ -45,23 +52,22 @@ def _plane(plane: Plane | None) -> str:
     return "" if plane is None else plane_map(plane, "Boundary")
 
 
-def scores(given: Mapping[str, float], samples: str = "") -> str:
-    """Named scores and what they are scores of."""
+def _scores(given: Mapping[str, float]) -> str:
     if not given:
         return ""
     # Five digits: more than the data behind a score can tell apart.
     rows = [row(name, cells([number(value, ".5g")])) for name, value in given.items()]
-    return section("Scores", table("Scores", [], rows) + (remark(f"On {samples}.") if samples else ""))
+    return "<h3>Scores</h3>\n" + table("Scores", [], rows)
 
 
-def confusion(given: tuple[Sequence[str], IntMatrix] | None) -> str:
+def _confusion(given: tuple[Sequence[str], IntMatrix] | None) -> str:
     """Which classes were taken for which."""
     if given is None or not len(given[0]):
         return ""
     labels = list(given[0])
     counts = [[int(value) for value in one] for one in given[1]]
     body = _matrix(labels, counts) if len(labels) <= MAX_CLASSES else _mistakes(labels, counts)
-    return section("Confusion matrix", body)
+    return "<h3>Confusion matrix</h3>\n" + body
 
 
 def _matrix(labels: Sequence[str], counts: Sequence[Sequence[int]]) -> str:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 # Rounding in a sum of a million float64 terms stays below 1e6 * 2.2e-16. A larger infeasibility is real,
 # and then the dual objective is no longer strictly a lower bound.
 ROUNDING = 1e-9
+# Half of float64's spacing at 1: the objective itself is not known better than that.
+_EXACT = 1.1e-16
 
 
 def worst_first(rows: Iterable[Named]) -> list[Named]:
@@ -64,7 +66,7 @@ def _verdict(certificate: Certificate) -> str:
             "The certificate gives no bound: the duality gap is not a finite number. "
             f"The KKT violation is {at_most(certificate.kkt_violation)}."
         )
-    if gap <= 0:
+    if gap <= _EXACT:
         return "The objective is the best possible, up to rounding; no solver can improve it."
     return f"The objective is within {at_most(gap)} (relative) of the best possible; no solver can improve it by more."
 

@@ -29,6 +29,9 @@ section p { margin: .4rem 0 0; overflow-wrap: anywhere; }
 .dim { color: var(--dim); font-size: .875rem; }
 .charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 26rem), 1fr));
   gap: 1.5rem 2rem; }
+.beside { min-width: 0; }
+.beside h3:not(:first-child), .charts + h3 { margin-top: 1.2rem; }
+h3 + .scroll { margin-top: .4rem; }
 .scroll { overflow-x: auto; }
 details { margin-top: .8rem; }
 summary { cursor: pointer; color: var(--dim); }
