@@ -51,6 +51,7 @@ _HOME = {
     "LinearOneClassSVM": "estimators",
     "LinearSVDD": "estimators",
     "SVCSearchCV": "estimators.search",
+    "SVRSearchCV": "estimators.regression_search",
     "ConvergenceDisplay": "displays",
     "MarginDisplay": "displays",
     "PathDisplay": "displays",
@@ -100,6 +101,7 @@ if TYPE_CHECKING:
         NuSVR,
         OneClassSVM,
     )
+    from dualgap.estimators.regression_search import SVRSearchCV
     from dualgap.estimators.search import SVCSearchCV
     from dualgap.formats.model import load, save
     from dualgap.formulations import FORMULATIONS, build, recover
