@@ -133,6 +133,12 @@ class PathDisplay:
         (self.lines_[name],) = axes.plot(x, np.where(y > 0.0, y, np.nan) if zero else y, **shown)
         if is_wide(x):
             axes.set_xscale("log")
+        if zero and np.any(y <= 0.0):
+            exact = x[y <= 0.0]
+            low = np.full(exact.size, 0.03)
+            place = axes.get_xaxis_transform()
+            axes.plot(exact, low, "v", color=shown["color"], transform=place, label="zero")
+            axes.legend(frameon=False, fontsize=8)
         if (name == "gap" and np.any(y > 0.0)) or (name in ("objective", "seconds") and is_wide(y)):
             axes.set_yscale("log")
         elif name in ("support", "validation"):
