@@ -12,6 +12,8 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#6B4C9A", "#7A5C00", "#4
 INK, GRID = "#333333", "#e3e3e3"
 # Values that differ by more than this factor are drawn on a logarithmic axis.
 _WIDE = 10.0
+# Range of a logarithmic axis beyond which its powers of ten are ticks enough.
+_MANY = 1e3
 
 
 def require_matplotlib(what: str) -> None:
@@ -65,8 +67,11 @@ def is_wide(values: Any) -> bool:
 
 
 def polish(axes: Any) -> None:
-    """A quiet grid, and no frame where there is no axis."""
+    """A quiet grid, no frame where there is no axis, and no ticks between many powers of ten."""
     axes.grid(True, color=GRID, linewidth=0.7)
     axes.set_axisbelow(True)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
+    for axis, (low, high) in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+        if axis.get_scale() == "log" and high > _MANY * low:
+            axis.minorticks_off()

@@ -129,18 +129,22 @@ class PathDisplay:
         x, y = self.path.values[order], self.values(name)[order]
         shown = {"linewidth": 1.5, "marker": "o", "markersize": 4, **line}
         # A gap of zero has no place on a logarithmic axis, and is better than any that has.
-        zero = name == "gap" and bool(np.any(y > 0.0))
-        (self.lines_[name],) = axes.plot(x, np.where(y > 0.0, y, np.nan) if zero else y, **shown)
+        gaps = name == "gap" and bool(np.any(y > 0.0))
+        (self.lines_[name],) = axes.plot(x, np.where(y > 0.0, y, np.nan) if gaps else y, **shown)
         if is_wide(x):
             axes.set_xscale("log")
-        if zero and np.any(y <= 0.0):
+        if gaps and np.any(y <= 0.0):
             exact = x[y <= 0.0]
             low = np.full(exact.size, 0.03)
             place = axes.get_xaxis_transform()
             axes.plot(exact, low, "v", color=shown["color"], transform=place, label="zero")
             axes.legend(frameon=False, fontsize=8)
-        if (name == "gap" and np.any(y > 0.0)) or (name in ("objective", "seconds") and is_wide(y)):
+        if gaps or (name in ("objective", "seconds") and is_wide(y)):
             axes.set_yscale("log")
+            if gaps:
+                # Whole powers of ten: gaps that differ by little are to look alike.
+                low, high = np.log10(y[y > 0.0].min()), np.log10(y[y > 0.0].max())
+                axes.set_ylim(10.0 ** np.floor(low), 10.0 ** max(np.ceil(high), np.floor(low) + 1.0))
         elif name in ("support", "validation"):
             axes.set_ylim(bottom=0, top=1.12 * max(float(np.nanmax(y)), 1e-12))
         axes.set_title(_TITLES[name], fontsize=10, color=INK, loc="left")

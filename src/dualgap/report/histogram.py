@@ -100,7 +100,10 @@ def histogram(
             # Half a unit between neighbours keeps them apart on paper.
             bars.append(f"M{left[bar] + 0.25:.2f} {low:.1f}V{high:.1f}H{left[bar + 1] - 0.25:.2f}V{low:.1f}Z")
         body.append(f'<path class="bar b{slot}" d="{"".join(bars)}"/>')
-    body += [_mark(x_scale.place(value), name, number) for number, (value, name) in enumerate(marks)]
+    places = [x_scale.place(value) for value, _ in marks]
+    # Names after all lines: where one lies under a name, the name is what is read.
+    body += [_mark(at) for at in places]
+    body += [_mark_name(at, name, number) for number, (at, (_, name)) in enumerate(zip(places, marks, strict=True))]
     body.append(axis_names(x, y))
     shown = [(f"{name} ({len(values):,})", slot) for name, values, slot in groups if len(values)]
     swatches = [(name, f'<rect class="bar b{slot}" x="9" y="0" width="12" height="10"/>') for name, slot in shown]
@@ -108,12 +111,16 @@ def histogram(
     return figure(title, legend(swatches), body, spoken)
 
 
-def _mark(at: float | None, name: str, number: int) -> str:
+def _mark(at: float | None) -> str:
     assert at is not None
-    # Names of neighbouring marks on two heights; beside the line where there is room.
+    return f'<line class="mark" x1="{at:.1f}" y1="{TOP - 12}" x2="{at:.1f}" y2="{HEIGHT - BOTTOM}"/>'
+
+
+def _mark_name(at: float | None, name: str, number: int) -> str:
+    """Beside its line, towards the middle; names of neighbouring marks on two heights."""
+    assert at is not None
     side, anchor = (-4, "end") if at > WIDTH / 2 else (4, "start")
     return (
-        f'<line class="mark" x1="{at:.1f}" y1="{TOP - 12}" x2="{at:.1f}" y2="{HEIGHT - BOTTOM}"/>'
         f'<text class="name" x="{at + side:.1f}" y="{TOP - 3 + 17 * (number % 2):.0f}" text-anchor="{anchor}">'
         f"{escape(name)}</text>"
     )
