@@ -148,6 +148,9 @@ def page(run: Run, data: Dataset, scored: bool) -> ReportData:
         "Training time": seconds(run.seconds),
     }
     title = f"{ESTIMATOR_OF[run.row]} on {Path(data.source).name}"
+    if run.row == "svdd" and run.model.kernel == "precomputed":
+        # The ball needs k(x, x) of the samples, which rows of a kernel matrix do not say.
+        return summarise(run.model, title=title, facts=facts)
     return summarise(run.model, X, y, title=title, samples=samples, facts=facts)
 
 
