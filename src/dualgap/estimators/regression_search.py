@@ -32,11 +32,11 @@ class _Single(Folds):
 
 
 class SVRSearchCV(SharedSearchCV):
-    """Choose C, gamma and epsilon of an `SVR` by cross-validation, faster than `GridSearchCV`.
+    """Choose C, gamma and epsilon of an `SVR` by cross-validation, with one kernel matrix a gamma.
 
     Same folds, same candidates and same attributes as
     ``GridSearchCV(estimator, {"C": Cs, "epsilon": epsilons, "gamma": gammas})``, and the same scores to within the
-    solver's tolerance.
+    solver's tolerance. What is saved is mostly kernel entries: much with hundreds of features, little with ten.
 
     Parameters
     ----------
