@@ -51,6 +51,11 @@ _HOME = {
     "LinearOneClassSVM": "estimators",
     "LinearSVDD": "estimators",
     "SVCSearchCV": "estimators.search",
+    "SVRSearchCV": "estimators.regression_search",
+    "ConvergenceDisplay": "displays",
+    "MarginDisplay": "displays",
+    "PathDisplay": "displays",
+    "SearchDisplay": "displays",
     "svm_path": "path",
     "PathResult": "path",
     "scaled_start": "path",
@@ -78,11 +83,12 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:
-    from dualgap import datasets, formulations, kernels, report
+    from dualgap import datasets, formulations, kernels
     from dualgap.certificate import certify
     from dualgap.composite import Composite
     from dualgap.composite_certificate import certify_composite
     from dualgap.constraints import InfeasibleProblemError
+    from dualgap.displays import ConvergenceDisplay, MarginDisplay, PathDisplay, SearchDisplay
     from dualgap.estimators import (
         SVC,
         SVDD,
@@ -95,6 +101,7 @@ if TYPE_CHECKING:
         NuSVR,
         OneClassSVM,
     )
+    from dualgap.estimators.regression_search import SVRSearchCV
     from dualgap.estimators.search import SVCSearchCV
     from dualgap.formats.model import load, save
     from dualgap.formulations import FORMULATIONS, build, recover
@@ -104,6 +111,7 @@ if TYPE_CHECKING:
     from dualgap.path import PathResult, restart_bounds, scaled_start, svm_path
     from dualgap.primal import primal_svm
     from dualgap.problem import DualQP
+    from dualgap.report import report  # a package that can be called
     from dualgap.result import Certificate, Event, History, Result, Status
     from dualgap.run import (
         NotCertifiedWarning,

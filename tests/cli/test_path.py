@@ -102,3 +102,39 @@ def test_grids():
     np.testing.assert_allclose(grid("0.01:100:5", "-C"), [0.01, 0.1, 1.0, 10.0, 100.0])
     assert grid("3, 1,3", "-C") == [3.0, 1.0]
     assert grid("scale,2", "-g", words=("scale",)) == ["scale", 2.0]
+
+
+def test_tune_draws_a_heat_map(data, tmp_path):
+    pytest.importorskip("matplotlib")
+    run("tune", data, "-C", "0.1,1", "-g", "0.1,1", "--cv", 2, "-q", "--plot", tmp_path / "tune.svg")
+    text = (tmp_path / "tune.svg").read_text()
+    assert text.count("<svg") == 1
+    run("tune", data, "-k", "linear", "-C", "0.1,1", "--cv", 2, "-q", "--plot", tmp_path / "tune.png")
+    assert (tmp_path / "tune.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_tune_of_regression(data, tmp_path):
+    table, model = tmp_path / "t.json", tmp_path / "m.dualgap"
+    out = run(
+        "tune", data, "--task", "regression", "-C", "0.1,1", "-g", "0.1,1", "--epsilon", "0.05,0.3", "--cv", 3,
+        "--json", table, "-o", model, "--plot", tmp_path / "tune.png",
+    )  # fmt: skip
+    assert "R2 at epsilon" in out.stdout
+    content = json.loads(table.read_text())
+    assert len(content["candidates"]) == 8
+    best = dualgap.load(model)
+    assert (best.C, best.epsilon) == (content["best"]["C"], content["best"]["epsilon"])
+    assert content["best"]["score"] == max(one["mean_test_score"] for one in content["candidates"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--epsilon", "0.1"), "means nothing to classifiers"),
+        (("--task", "outlier"), "not of this task (--task outlier)"),
+        (("--plot", "tune.txt"), "must end in"),
+        (("--task", "regression", "--epsilon", "a"), "no number"),
+    ],
+)
+def test_mistakes_of_tune_are_one_line(data, arguments, message):
+    assert message in run("tune", data, *arguments, code=2).stderr

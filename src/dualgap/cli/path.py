@@ -110,7 +110,7 @@ def path(
 
     Example: dualgap path heart.csv --values 0.01:1000:20 --cv 5 --plot path.png
     """
-    from dualgap.cli.path_plot import check_plot, save_plot
+    from dualgap.cli.pictures import check_plot, save_plot
 
     check_output(json, "--json", file, plot)
     check_output(plot, "--plot", file, json)

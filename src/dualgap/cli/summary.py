@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 # Spreads of features that differ by more than this leave the kernel blind to the smaller ones.
 _UNEVEN = 1000.0
+# Samples on the page of a run whose training samples are too many to be scored unasked.
+_SHOWN = 5_000
 
 
 @dataclass(frozen=True)
@@ -128,31 +130,28 @@ def _settings(run: Run) -> str:
     return f"{run.row} with {values}; kernel {kernel.name}" + (f" with {formula}" if formula else "")
 
 
-def page(run: Run, data: Dataset, scores: Scores) -> ReportData:
-    """What the HTML page shows."""
-    from dualgap import __version__
-    from dualgap.report import ReportData
-    from dualgap.result import History
+def page(run: Run, data: Dataset, scored: bool) -> ReportData:
+    """What the HTML page shows; of many samples, unless all have been scored, a part."""
+    import numpy as np
 
-    model, tasks = run.model, run.tasks()
-    histories = [model.history_] if isinstance(model.history_, History) else model.history_
+    from dualgap.report.estimator import summarise
+
+    total = data.X.shape[0]
+    X, y, samples = data.X, data.y, f"the {total:,} training samples"
+    if not scored and total > _SHOWN:
+        part = np.unique(np.linspace(0, total - 1, _SHOWN).astype(np.intp))
+        # Rows of a precomputed kernel are samples as well; its columns stay.
+        X, y, samples = X[part], None if y is None else y[part], f"{len(part):,} of {samples}"
     facts = {
         "Data": f"{data.source}: {_shape(data.X)}",
         "Model": _settings(run),
-        "Solver": model.solver_,
         "Training time": seconds(run.seconds),
-        "Support vectors": str(len(model.support_)),
-        "dualgap": __version__,
     }
-    return ReportData(
-        title=f"{ESTIMATOR_OF[run.row]} on {Path(data.source).name}",
-        certificate_rows=tasks,
-        histories=[(name, history) for (name, _), history in zip(tasks, histories, strict=True)],
-        status_sentences=[model.status_.message],
-        facts=facts,
-        confusion=scores.confusion,
-        scores=scores.values,
-    )
+    title = f"{ESTIMATOR_OF[run.row]} on {Path(data.source).name}"
+    if run.row == "svdd" and run.model.kernel == "precomputed":
+        # The ball needs k(x, x) of the samples, which rows of a kernel matrix do not say.
+        return summarise(run.model, title=title, facts=facts)
+    return summarise(run.model, X, y, title=title, samples=samples, facts=facts)
 
 
 def warn_short(model: Any) -> None:

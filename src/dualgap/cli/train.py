@@ -258,7 +258,7 @@ def _write(run: Run, data: Dataset, scores: Scores, output: Path | None, report:
         if not quiet:
             fact("saved", f"{output} ({size(output)})")
     if report is not None:
-        write_page(page(run, data, scores), report)
+        write_page(page(run, data, scored=bool(scores.values)), report)
         if not quiet:
             fact("report", str(report))
     if output is None and not quiet:

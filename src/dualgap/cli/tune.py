@@ -1,4 +1,4 @@
-"""``dualgap tune``: choose C and gamma of a classifier by cross-validation."""
+"""``dualgap tune``: choose C and gamma, and epsilon of regression, by cross-validation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from dualgap.cli.choices import KERNEL_READS, KernelName, choose, given, listed
+from dualgap.cli.choices import KERNEL_READS, KernelName, Task, choose, given, listed
 from dualgap.cli.files import check_output
 from dualgap.cli.grids import GRID_HELP, grid, read, write_json
 from dualgap.cli.output import counted, fact, seconds, size, standard, verdict
@@ -19,6 +19,8 @@ from dualgap.cli.progress import Progress
 from dualgap.cli.summary import tell_data
 
 _DATA, _LIMITS, _OUTPUT = "Data", "How precisely", "Output"
+# What can be tuned, and the score by which the best is chosen.
+_SCORE_OF = {"c_svc": "accuracy", "eps_svr": "R2"}
 
 
 def tune(
@@ -37,6 +39,13 @@ def tune(
     kernel: Annotated[
         KernelName, typer.Option("--kernel", "-k", metavar="NAME", help=f"Kernel function: {listed(KernelName)}.")
     ] = KernelName.rbf,
+    epsilon: Annotated[
+        str | None,
+        typer.Option(metavar="GRID", help="Values of epsilon, of regression.", show_default="0.1"),
+    ] = None,
+    task: Annotated[
+        Task, typer.Option(metavar="TASK", help="What the labels are for: auto, classification or regression.")
+    ] = Task.auto,
     cv: Annotated[int, typer.Option(help="Folds.")] = 5,
     label_column: Annotated[
         str, typer.Option(help="Of a csv file: the label's column, by name or number.", rich_help_panel=_DATA)
@@ -65,14 +74,23 @@ def tune(
     json: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Write all scores here.", rich_help_panel=_OUTPUT)
     ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option("--plot", metavar="FILE", help="Draw the scores into a png, svg or pdf.", rich_help_panel=_OUTPUT),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no table.", rich_help_panel=_OUTPUT)] = False,
 ) -> None:
-    """Choose C and gamma of a classifier for FILE by cross-validation, and train it with them.
+    """Choose C and gamma (and epsilon of regression) for FILE by cross-validation, and train with them.
 
-    Example: dualgap tune heart.csv -C 0.1:1000:8 --gamma 0.001:1:4 -o heart.dualgap
+    Example: dualgap tune heart.csv -C 0.1:1000:8 --gamma 0.001:1:4 -o heart.dualgap --plot heart.svg
     """
-    check_output(output, "--output", file, json)
-    check_output(json, "--json", file, output)
+    from dualgap.cli.pictures import check_plot, save_search_plot
+
+    check_output(output, "--output", file, json, plot)
+    check_output(json, "--json", file, output, plot)
+    check_output(plot, "--plot", file, output, json)
+    if plot is not None:
+        check_plot(plot)
     Cs = grid(C, "-C")
     if gamma is not None and "gamma" not in KERNEL_READS[kernel.value]:
         readers = [known for known, reads in KERNEL_READS.items() if "gamma" in reads]
@@ -84,9 +102,13 @@ def tune(
         raise ValueError(f"--cv {cv}: there must be at least 2 folds.")
     with Progress(f"reading {file.name}", quiet=quiet):
         data = read(file, label_column, header, kernel.value)
-    row, why = choose(data, "auto", None)
-    if row != "c_svc":
-        raise ValueError(f"{file}: tune chooses parameters of classifiers, and this looks like another task ({why}).")
+    row, why = choose(data, task.value, None)
+    if row not in _SCORE_OF:
+        remark = why or f"--task {task.value}"
+        raise ValueError(f"{file}: tune chooses parameters of classifiers and regressors, not of this task ({remark}).")
+    if epsilon is not None and row != "eps_svr":
+        raise ValueError("--epsilon means nothing to classifiers; it is for --task regression.")
+    epsilons = None if epsilon is None else grid(epsilon, "--epsilon")
     if not quiet:
         tell_data(data, row, why)
     params = {
@@ -95,16 +117,20 @@ def tune(
         "tol": tol,
         "cache_size": cache_size,
     }
-    search, took = _search(data, params, Cs, gammas, cv, n_jobs, quiet)
+    grids = {"Cs": Cs, "gammas": gammas, **({} if epsilons is None else {"epsilons": epsilons})}
+    search, took = _search(row, data, params, grids, cv, n_jobs, quiet)
     if not quiet:
-        _tell(search, Cs, gammas)
+        _tell(search, _SCORE_OF[row], Cs, gammas)
         fits = len(search.cv_results_["params"]) * cv
         fact("time", f"{seconds(took)} for {counted(fits, 'fit')}, and one with the best parameters")
     best = ", ".join(f"{name} = {_short(value)}" for name, value in search.best_params_.items())
     if not quiet:
-        fact("best", f"{best}: accuracy {search.best_score_:.4f} by {cv}-fold cross-validation")
+        fact("best", f"{best}: {_SCORE_OF[row]} {search.best_score_:.4f} by {cv}-fold cross-validation")
         fact("certificate", verdict(search.best_estimator_.certificate_))
     _write(search, output, json, file, took)
+    if plot is not None:
+        save_search_plot(search, plot, title=file.name)
+        fact("plot", str(plot))
 
 
 def _gammas(text: str) -> list[Any]:
@@ -112,12 +138,14 @@ def _gammas(text: str) -> list[Any]:
 
 
 def _search(
-    data: Any, params: dict[str, Any], Cs: list[float], gammas: Any, cv: int, n_jobs: int | None, quiet: bool
+    row: str, data: Any, params: dict[str, Any], grids: dict[str, Any], cv: int, n_jobs: int | None, quiet: bool
 ) -> tuple[Any, float]:
-    from dualgap.estimators import SVC
+    from dualgap.estimators import SVC, SVR
+    from dualgap.estimators.regression_search import SVRSearchCV
     from dualgap.estimators.search import SVCSearchCV
 
-    search = SVCSearchCV(SVC(**params), Cs=Cs, gammas=gammas, cv=cv, n_jobs=n_jobs)
+    machine, kind = (SVC, SVCSearchCV) if row == "c_svc" else (SVR, SVRSearchCV)
+    search: Any = kind(machine(**params), cv=cv, n_jobs=n_jobs, **grids)
     began = time.perf_counter()
     with Progress("tuning", quiet=quiet), warnings.catch_warnings():
         # A class with fewer samples than folds is said by scikit-learn in terms of its own.
@@ -130,15 +158,18 @@ def _short(value: Any) -> str:
     return value if isinstance(value, str) else f"{value:.6g}"
 
 
-def _tell(search: Any, Cs: list[float], gammas: list[Any] | None) -> None:
-    """Accuracies, a row a C and a column a gamma."""
+def _tell(search: Any, name: str, Cs: list[float], gammas: list[Any] | None) -> None:
+    """Scores, a row a C and a column a gamma, at the best epsilon."""
     results = search.cv_results_
     table = Table(box=None, padding=(0, 3, 0, 0), pad_edge=False)
-    table.add_column("accuracy: C", justify="right")
+    epsilon = search.best_params_.get("epsilon")
+    at = "" if epsilon is None else f" at epsilon {_short(epsilon)}"
+    table.add_column(f"{name}{at}: C", justify="right")
     columns = [None] if gammas is None else gammas
     for value in columns:
         table.add_column("" if value is None else f"gamma {_short(value)}", justify="right")
-    score = {(p["C"], p.get("gamma")): k for k, p in enumerate(results["params"])}
+    shown = [(k, p) for k, p in enumerate(results["params"]) if p.get("epsilon") == epsilon]
+    score = {(p["C"], p.get("gamma")): k for k, p in shown}
     for C in Cs:
         cells = []
         for value in columns:
