@@ -32,6 +32,7 @@ class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
     """Fitting and prediction of both classifiers."""
 
     _against_rest = False  # set by `fit`: one task a class, or a pair of classes
+    _tie_order: NDArray[np.intp] | None = None  # of a model from a LIBSVM file, whose classes come in their own order
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
@@ -58,6 +59,7 @@ class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
         check_consistent_length(X, y)
         codes, weight = self._check_classes(y, self._check_weights(sample_weight, len(y)))
         gram, phi = self._make_gram(X), self._phi(X, len(y))
+        self._tie_order = None
         self._against_rest = len(self.classes_) > 2 and getattr(self, "multi_class", "ovo") == "ovr"
         pairs = list(self._pairs())
 
@@ -199,7 +201,13 @@ class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
                 won = values[:, column] > 0
                 scores[:, first] += won
                 scores[:, second] += ~won
-        return self.classes_[np.argmax(scores, axis=1)]
+        return self.classes_[self._highest(scores)]
+
+    def _highest(self, scores: NDArray[np.float64]) -> NDArray[np.intp]:
+        """The class with the highest score; of several the first, as the model's own library counts them."""
+        if self._tie_order is None:
+            return np.argmax(scores, axis=1)
+        return self._tie_order[np.argmax(scores[:, self._tie_order], axis=1)]
 
     def _linear_coef(self) -> Any:
         if len(self.classes_) == 2 or self._against_rest or self.approximation_ is not None:

@@ -101,6 +101,10 @@ def adopt_expansion(
         estimator.classes_ = classes
         estimator.class_weight_ = np.ones(len(classes))
         estimator._against_rest = False
+        estimator._tie_order = None
+        if hasattr(estimator, "calibration"):  # what a fit without probabilities leaves
+            estimator.probA_, estimator.probB_ = np.empty(0), np.empty(0)
+            estimator.calibration_thresholds_ = []
         estimator.n_iter_ = np.zeros(tasks, dtype=np.int32)
     elif hasattr(estimator, "score_samples"):
         estimator.offset_ = -estimator.intercept_

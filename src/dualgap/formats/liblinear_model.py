@@ -181,7 +181,8 @@ def _restore(header: Header) -> Any:
         raise ModelFileError("nr_class or nr_feature is out of range")
     columns = count if kind == _JOINTLY or count > 2 else 1
     weights = _read_weights(header, features + (bias >= 0), columns)
-    intercept: Any = weights[:, features] * bias if bias >= 0 else np.zeros(columns)
+    with np.errstate(over="ignore"):  # what overflows is found below
+        intercept: Any = weights[:, features] * bias if bias >= 0 else np.zeros(columns)
     if not np.all(np.isfinite(intercept)):
         raise ModelFileError("the bias is not finite")
     weights = weights[:, :features]
@@ -199,7 +200,8 @@ def _restore(header: Header) -> Any:
     else:
         weights, intercept = weights[order], intercept[order]
         if count == 2:
-            weights, intercept = weights[1:] - weights[:1], intercept[1:] - intercept[:1]
+            with np.errstate(over="ignore"):
+                weights, intercept = weights[1:] - weights[:1], intercept[1:] - intercept[:1]
     if not (np.all(np.isfinite(weights)) and np.all(np.isfinite(intercept))):
         raise ModelFileError("the difference of two weights is not finite")
     classes = np.array(labels, dtype=np.int64)[order]

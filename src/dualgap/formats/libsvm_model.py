@@ -15,7 +15,8 @@ A file has lines of a name and values, and then a line for each support vector::
     0.5 -1 1:0.25 7:2       nr_class - 1 coefficients, and the vector; 0:7 is row 7 of a precomputed kernel
 
 LIBSVM says that a pair's first class wins where the sum is positive. For two classes scikit-learn, and this package,
-say so of the second: the file then has the second class first, so that even a sum of zero gives the same label.
+say so of the second: the file then has the second class first, so that even a sum of zero gives the same label. With
+more classes equal votes go to the class that the file names first, which a model that was read remembers.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import numpy as np
 
 from dualgap.estimators import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from dualgap.estimators.foreign import adopt_expansion
+from dualgap.formats._libsvm_classes import reorder_machine, reorder_sigmoids
 from dualgap.formats._libsvm_vectors import read_vectors, vector_texts
 from dualgap.formats.atomic import atomic_write
 from dualgap.formats.model_text import Header, integer_labels, number_text, read_model_text, row_text
@@ -51,9 +53,10 @@ _KERNELS: Final = {
 }
 # The parameters that each kernel has, in the order of the file.
 _PARAMETERS: Final = {"poly": ("degree", "gamma", "coef0"), "rbf": ("gamma",), "sigmoid": ("gamma", "coef0")}
+_SIGMOIDS: Final = ("probA", "probB", "prob_density_marks")
 _LINES: Final = (
     *("svm_type", "kernel_type", "degree", "gamma", "coef0", "nr_class", "total_sv"),
-    *("rho", "label", "probA", "probB", "prob_density_marks", "nr_sv"),
+    *("rho", "label", *_SIGMOIDS, "nr_sv"),
 )
 # Powers beyond this are 0, 1 or infinite for all but a few floats.
 _MAX_DEGREE: Final = 10**6
@@ -107,7 +110,7 @@ def write_libsvm_model(estimator: Any, path: str | os.PathLike[str]) -> None:
         lines.append(f"{name} {number_text(getattr(kernel, name))}")
     order, coefficients, more = _arrangement(estimator)
     vectors = vector_texts(estimator, order)
-    rows = [row_text(column) for column in coefficients[:, order].T.tolist()]
+    rows = [row_text(column) for column in coefficients.T.tolist()]
     lines += [*more, "SV", *(f"{row} {vector}".rstrip() for row, vector in zip(rows, vectors, strict=True))]
     with atomic_write(path) as file:
         file.write(("\n".join(lines) + "\n").encode("ascii"))
@@ -178,39 +181,42 @@ def _check_model(estimator: Any) -> None:
 
 
 def _arrangement(estimator: Any) -> tuple[NDArray[np.intp], NDArray[np.float64], list[str]]:
-    """Order of the support vectors, coefficients (before it is applied), and lines that depend on the classes."""
+    """Order of the support vectors, their coefficients in that order, and lines that depend on the classes."""
     total = estimator.support_.size
-    order, labels = np.arange(total), []
+    if not hasattr(estimator, "classes_"):
+        lines = ["nr_class 2", f"total_sv {total}", f"rho {row_text(-estimator.intercept_)}"]
+        return np.arange(total), estimator._dual_coef, [*lines, *_sigmoids(estimator, None)]
+    labels = integer_labels(estimator.classes_, "LIBSVM")
     counts = estimator.n_support_.tolist()
-    classifier = hasattr(estimator, "classes_")
-    swapped = classifier and len(counts) == 2
-    if classifier:
-        labels = integer_labels(estimator.classes_, "LIBSVM")
-    if swapped:
-        order = np.concatenate((order[counts[0] :], order[: counts[0]]))
-        labels, counts = labels[::-1], counts[::-1]
-    lines = [f"nr_class {len(labels) or 2}", f"total_sv {total}", f"rho {row_text(-estimator.intercept_)}"]
-    if classifier:
-        lines.append("label " + " ".join(map(str, labels)))
-    lines += _sigmoids(estimator, swapped)
-    if classifier:
-        lines.append("nr_sv " + " ".join(map(str, counts)))
-    return order, estimator._dual_coef, lines
+    order = _file_order(estimator)
+    sign = -1.0 if len(labels) == 2 else 1.0
+    coefficients, biases, rows = reorder_machine(
+        sign * estimator._dual_coef, sign * estimator.intercept_, counts, order
+    )
+    lines = [
+        f"nr_class {len(labels)}",
+        f"total_sv {total}",
+        f"rho {row_text(-biases)}",
+        "label " + " ".join(str(labels[place]) for place in order),
+        *_sigmoids(estimator, order),
+        "nr_sv " + " ".join(str(counts[place]) for place in order),
+    ]
+    return rows, coefficients, lines
 
 
-def _sigmoids(estimator: Any, swapped: bool) -> list[str]:
-    """Parameters of Platt's sigmoids, ``P(first class) = 1 / (1 + exp(A f + B))``, where there are any.
+def _file_order(estimator: Any) -> NDArray[np.intp]:
+    """Places of the classes, in the order that gives the labels of `predict` even where votes are equal."""
+    if len(estimator.classes_) == 2:
+        return np.array([1, 0])
+    return np.arange(len(estimator.classes_)) if estimator._tie_order is None else estimator._tie_order
 
-    `probA_` and `probB_` are of f as LIBSVM has it with the classes in order, as in scikit-learn. Swapping the classes
-    changes the sign of f and turns P into 1 - P, which is to change the sign of B.
-    """
-    lines = []
-    for name, sign in (("probA", 1.0), ("probB", -1.0 if swapped else 1.0)):
-        values = np.asarray(getattr(estimator, f"{name}_", ()), dtype=np.float64)
-        if values.size:
-            lines.append(f"{name} {row_text(sign * values)}")
-    marks = np.asarray(getattr(estimator, "prob_density_marks_", ()), dtype=np.float64)
-    return [*lines, f"prob_density_marks {row_text(marks)}"] if marks.size else lines
+
+def _sigmoids(estimator: Any, order: NDArray[np.intp] | None) -> list[str]:
+    """Parameters of Platt's sigmoids, where there are any; as in scikit-learn ours are of classes in order."""
+    found = {name: np.asarray(getattr(estimator, f"{name}_", ()), dtype=np.float64) for name in _SIGMOIDS}
+    if order is not None and found["probA"].size:
+        found["probA"], found["probB"] = reorder_sigmoids(found["probA"], found["probB"], order)
+    return [f"{name} {row_text(values)}" for name, values in found.items() if values.size]
 
 
 # -- reading -----------------------------------------------------------------------------------------------------
@@ -220,6 +226,8 @@ def _restore(header: Header, n_features: int | None) -> Any:
     cls = _TYPES[header.choice("svm_type", _TYPES)]
     kernel = _KERNELS[header.choice("kernel_type", _KERNELS)]
     parameters, gamma = _kernel_parameters(header, kernel)
+    if "probB" in header and "probability" in cls._get_param_names():
+        parameters["probability"] = True
     classifier = cls in (SVC, NuSVC)
     count = header.natural("nr_class")
     if count < 2 or (count > 2 and not classifier):
@@ -232,29 +240,34 @@ def _restore(header: Header, n_features: int | None) -> Any:
     if min(counts) < 0 or sum(counts) != total:
         raise ModelFileError(f"nr_sv does not add up to the {total} support vectors")
     coefficients, vectors, support = read_vectors(header, total, count - 1, kernel, n_features)
-    width = n_features if n_features is not None else vectors.shape[1]
-    intercept = -rho
-    order = np.argsort(labels, kind="stable")
+    biases, order, classes = -rho, None, None
     if classifier:
-        coefficients, intercept, rows = _sorted_classes(coefficients, intercept, counts, order)
-        support, counts = support[rows] if kernel == "precomputed" else support, [counts[i] for i in order]
-        vectors = vectors if kernel == "precomputed" else vectors[rows]
-    samples = total
+        order = np.argsort(labels)
+        coefficients, biases, rows = reorder_machine(coefficients, biases, counts, order)
+        if count == 2:  # ours is positive for the second class
+            coefficients, biases = -coefficients, -biases
+        classes, counts = np.array(labels, dtype=np.int64)[order], [counts[place] for place in order]
+        if kernel == "precomputed":
+            support = support[rows]
+        else:
+            vectors = vectors[rows]
+    samples, width = total, vectors.shape[1]
     if kernel == "precomputed":
-        width = samples = max(int(support.max(initial=-1)) + 1, n_features or 0)
-        vectors = np.empty((0, 0))
+        samples = width = max(int(support.max(initial=-1)) + 1, n_features or 0)
     estimator = adopt_expansion(
         cls(kernel=kernel, gamma=gamma, **parameters),
         gamma=0.0 if kernel == "precomputed" else gamma,
         vectors=vectors,
         support=support,
         coefficients=coefficients,
-        intercept=intercept,
+        intercept=biases,
         n_support=np.array(counts),
         shape=(samples, width),
         origin="libsvm",
-        classes=np.array(labels, dtype=np.int64)[order] if classifier else None,
+        classes=classes,
     )
+    if order is not None and count > 2:
+        estimator._tie_order = np.argsort(order)  # the first of the file wins where votes are equal
     _keep_sigmoids(estimator, header, order)
     return estimator
 
@@ -269,58 +282,17 @@ def _kernel_parameters(header: Header, kernel: str) -> tuple[dict[str, Any], flo
     return found | ({"degree": int(degree)} if "degree" in found else {}), gamma
 
 
-def _sorted_classes(
-    coefficients: NDArray[np.float64], intercept: NDArray[np.float64], counts: list[int], order: NDArray[np.intp]
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.intp]]:
-    """Coefficients, biases and the order of the support vectors once the classes are in order.
-
-    A pair whose classes change places has its decision function negated; so has the only pair of two classes, because
-    positive values speak for the second class there.
-    """
-    n_classes = len(counts)
-    ends = np.concatenate([[0], np.cumsum(counts)])
-    rows = np.concatenate([np.arange(ends[old], ends[old + 1]) for old in order])
-    new_ends = np.concatenate([[0], np.cumsum([counts[old] for old in order])])
-    place = np.empty(n_classes, dtype=np.intp)
-    place[order] = np.arange(n_classes)
-    others = -1.0 if n_classes == 2 else 1.0
-    arranged, biases = np.zeros_like(coefficients), np.zeros_like(intercept)
-    pair = 0
-    for first in range(n_classes):
-        for second in range(first + 1, n_classes):
-            one, two = int(place[first]), int(place[second])
-            sign = others if one < two else -others
-            # Row j of a class's coefficients is against the j-th of the other classes.
-            to_one = arranged[two - (two > one), new_ends[one] : new_ends[one + 1]]
-            to_two = arranged[one - (one > two), new_ends[two] : new_ends[two + 1]]
-            to_one[:] = sign * coefficients[second - 1, ends[first] : ends[first + 1]]
-            to_two[:] = sign * coefficients[first, ends[second] : ends[second + 1]]
-            low, high = min(one, two), max(one, two)
-            biases[low * n_classes - low * (low + 1) // 2 + high - low - 1] = sign * intercept[pair]
-            pair += 1
-    return arranged, biases, rows
-
-
-def _keep_sigmoids(estimator: Any, header: Header, order: NDArray[np.intp]) -> None:
-    """Keep what the file says of probabilities, in the signs that `_sigmoids` tells of."""
+def _keep_sigmoids(estimator: Any, header: Header, order: NDArray[np.intp] | None) -> None:
+    """Keep what the file says of probabilities."""
     pairs = len(estimator.intercept_)
-    if "probA" in header:
-        estimator.probA_ = header.numbers("probA", pairs)
-    if "probB" in header:
-        estimator.probB_ = header.numbers("probB", pairs)
-    if "prob_density_marks" in header:
-        estimator.prob_density_marks_ = header.numbers("prob_density_marks")
-    if len(order) < 2 or not hasattr(estimator, "probA_"):
-        return
-    if not hasattr(estimator, "probB_"):
-        raise ModelFileError("has probA without probB")
-    place = np.argsort(order)
-    n_classes, pair = len(order), 0
-    sizes, shifts = estimator.probA_.copy(), estimator.probB_.copy()
-    for first in range(n_classes):
-        for second in range(first + 1, n_classes):
-            low, high = sorted((int(place[first]), int(place[second])))
-            target = low * n_classes - low * (low + 1) // 2 + high - low - 1
-            estimator.probA_[target] = sizes[pair]
-            estimator.probB_[target] = shifts[pair] if place[first] < place[second] else -shifts[pair]
-            pair += 1
+    found = {
+        name: header.numbers(name, None if name == "prob_density_marks" else pairs)
+        for name in _SIGMOIDS
+        if name in header
+    }
+    if order is not None and found:
+        if found.keys() != {"probA", "probB"}:
+            raise ModelFileError("has probA without probB, or the reverse")
+        found["probA"], found["probB"] = reorder_sigmoids(found["probA"], found["probB"], order)
+    for name, values in found.items():
+        setattr(estimator, f"{name}_", values)

@@ -7,6 +7,7 @@ The file has the layout of `dualgap.formats.tensors`. Its arrays are::
     dual_coef, intercept    coefficients and thresholds, as scikit-learn lays them out
     coef, intercept         of linear estimators, which have none of the above but intercept
     classes, class_weight   of a classifier (labels that are text are in the metadata)
+    tie_order               of a classifier that LIBSVM has trained: who wins where votes are equal
     probA, probB, calibration_*    what gives probabilities, where there is any
     parametric_coef         coefficients of semi-parametric functions; the functions are not stored
     offset, radius, epsilon where the estimator has them

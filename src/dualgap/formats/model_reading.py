@@ -185,6 +185,12 @@ def _decode_tasks(estimator: Any, content: Content, fit: dict[str, Any]) -> int:
     estimator.classes_ = _decode_classes(content, fit)
     count = len(estimator.classes_)
     estimator.class_weight_ = content.numbers("class_weight", (count,))
+    estimator._tie_order = None
+    if "tie_order" in content.arrays:
+        order = content.naturals("tie_order", np.int64, (count,), count)
+        if len(np.unique(order)) != count:
+            raise ModelFileError("array 'tie_order' is no order of the classes")
+        estimator._tie_order = order
     estimator._against_rest = count > 2 and isinstance(estimator, SVC) and estimator.multi_class == "ovr"
     return count if estimator._against_rest else count * (count - 1) // 2
 

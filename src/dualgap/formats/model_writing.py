@@ -107,6 +107,8 @@ def encode_fit(estimator: Any) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]
     arrays |= vectors | _encode_solution(estimator) | encode_calibration(estimator)
     fit |= {"shape": [int(length) for length in estimator.shape_fit_], "vectors": layout}
     if isinstance(estimator, CLASSIFIERS):
+        if estimator._tie_order is not None:
+            arrays["tie_order"] = np.asarray(estimator._tie_order, dtype=np.int64)
         arrays["class_weight"] = np.asarray(estimator.class_weight_, dtype=np.float64)
     if isinstance(estimator, SVDD):
         fit["constant_diagonal"] = estimator._constant_diagonal
