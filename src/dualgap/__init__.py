@@ -51,6 +51,7 @@ _HOME = {
     "LinearOneClassSVM": "estimators",
     "LinearSVDD": "estimators",
     "SVCSearchCV": "estimators.search",
+    "from_sklearn": "estimators.sklearn_models",
     "svm_path": "path",
     "PathResult": "path",
     "scaled_start": "path",
@@ -96,6 +97,7 @@ if TYPE_CHECKING:
         OneClassSVM,
     )
     from dualgap.estimators.search import SVCSearchCV
+    from dualgap.estimators.sklearn_models import from_sklearn
     from dualgap.formats.model import load, save
     from dualgap.formulations import FORMULATIONS, build, recover
     from dualgap.kernels.functions import Kernel

@@ -47,7 +47,7 @@ def adopt_expansion(
     coefficients: NDArray[np.float64],
     intercept: NDArray[np.float64],
     n_support: NDArray[Any],
-    shape: tuple[int, int],
+    shape: tuple[int, ...],
     origin: str,
     classes: NDArray[Any] | None = None,
 ) -> Any:
@@ -56,7 +56,7 @@ def adopt_expansion(
     Parameters
     ----------
     estimator : SVC, NuSVC, SVR, NuSVR or OneClassSVM
-        With its parameters, `kernel` a name.
+        With its parameters.
     gamma : float
         The number that the parameter of that name stands for.
     vectors : ndarray or CSR matrix, shape (m, features)
@@ -82,11 +82,15 @@ def adopt_expansion(
         The same one.
     """
     tasks = len(intercept)
-    degree = estimator.degree
-    estimator._kernel = Kernel(estimator.kernel, gamma=gamma, coef0=float(estimator.coef0), degree=degree)
+    if callable(estimator.kernel):
+        estimator._kernel = Kernel("callable", function=estimator.kernel)
+    else:
+        degree = estimator.degree
+        estimator._kernel = Kernel(estimator.kernel, gamma=gamma, coef0=float(estimator.coef0), degree=degree)
     estimator._gamma = gamma
     estimator.shape_fit_ = shape
-    estimator.n_features_in_ = shape[1]
+    if len(shape) == 2:
+        estimator.n_features_in_ = shape[1]
     estimator.support_ = np.asarray(support, dtype=np.int32)
     estimator.support_vectors_ = vectors
     estimator._sparse = sp.issparse(vectors)

@@ -1,8 +1,8 @@
 """Classes of LIBSVM's models in another order.
 
 A pair of classes has a decision function that is positive for the first of the two. Where an order puts the other
-first, the function changes its sign; support vectors are listed class by class, and row j of a class's coefficients is against
-the j-th of the other classes.
+first, the function changes its sign; support vectors are listed class by class, and row j of a class's coefficients is
+against the j-th of the other classes.
 """
 
 from __future__ import annotations
