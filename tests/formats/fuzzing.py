@@ -91,7 +91,7 @@ def _data():
         b"a,b,c,d,label\n"
         + "\n".join(",".join(map(str, [*row, label])) for row, label in zip(X, y, strict=True)).encode()
     )
-    quoted = b'name;"a;b";class\n"1.5";2,5;"x"\n3;4.5;"y"\n'
+    quoted = b'name;"a;b";class\n"1.5";2.5;"x"\n3;4.5;"y"\n'
     tabs = "\n".join("\t".join(map(str, row)) for row in X).encode()
 
     def archive(save, **arrays):

@@ -14,8 +14,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from fuzzing import READERS, attempt, mutated, seeds
 
 # Mutations of each reader, by what reading one of its files takes.
-COUNTS = {"native": 1500, "npz data": 1200}
-USUAL = 2500
+COUNTS = {"native": 1200, "npz data": 1000}
+USUAL = 2000
 # New samples are predicted for one in so many models that are accepted.
 PREDICTED = 10
 
