@@ -283,7 +283,7 @@ def test_left_out_values_are_those_of_models_without_the_fold(three):
     X, y = X[50:], y[50:]  # the two classes that overlap
     settings = {"gamma": 0.3, "gap_tol": 1e-9}
     model = SVC(probability=True, calibration_cv=4, random_state=3, **settings).fit(X, y)
-    order = np.random.RandomState(3).permutation(len(y))  # noqa: NPY002 - what scikit-learn makes of a number
+    order = np.random.RandomState(3).permutation(len(y))
     fold = deal(np.unique(y, return_inverse=True)[1], np.ones(len(y), dtype=bool), 4, order)
     values = np.empty(len(y))
     for k in range(4):

@@ -35,12 +35,12 @@ class Samples:
         return np.ascontiguousarray(self.X[:, self.column])
 
 
-def read_vectors(path: Path) -> Samples:
-    """Read LIBSVM text; features as an array where that takes no more memory."""
+def read_vectors(path: Path, *, training: bool) -> Samples:
+    """Read LIBSVM text: sparse, or to train on as an array where that takes no more memory."""
     from dualgap.cli.files import compact
 
     data = load(path, format="libsvm")
-    return Samples(compact(data.X), np.asarray(data.y, dtype=np.float64))
+    return Samples(compact(data.X) if training else data.X, np.asarray(data.y, dtype=np.float64))
 
 
 def read_kernel_rows(path: Path, *, training: bool) -> Samples:

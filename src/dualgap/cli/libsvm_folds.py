@@ -90,9 +90,7 @@ def cross_validate(options: TrainOptions, samples: Samples) -> NDArray[np.float6
 _Job = tuple[Any, Any, Any, Any]
 
 
-def _classes(
-    options: TrainOptions, y: NDArray[np.float64], gram: Gram, fold: NDArray[np.intp]
-) -> NDArray[np.float64]:
+def _classes(options: TrainOptions, y: NDArray[np.float64], gram: Gram, fold: NDArray[np.intp]) -> NDArray[np.float64]:
     classes, codes = classes_of(y)
     weight = class_weights(options, classes)[codes]
     pairs = list(combinations(range(len(classes)), 2))
@@ -150,7 +148,7 @@ def solve_task(
     problem = build(options.row, gram, labels, sample_weight=weight, **parameters)
     _, module = choose(problem, "auto")
     shrinks = any(field.name == "shrinking" for field in fields(module.Options))
-    more = {"shrinking": options.shrinking} if shrinks else {}
+    more: dict[str, Any] = {"shrinking": options.shrinking} if shrinks else {}
     result = solve(problem, "auto", tol=options.tol, warn=False, **more)
     model = recover(problem, result.a, result.eta)
     if options.row == "nu_svc" and model.rho is not None and model.rho > 0.0:
@@ -158,9 +156,7 @@ def solve_task(
     return result, model
 
 
-def trained(
-    options: TrainOptions, result: Result, model: Model, weight: NDArray[np.float64], samples: int
-) -> Trained:
+def trained(options: TrainOptions, result: Result, model: Model, weight: NDArray[np.float64], samples: int) -> Trained:
     """What there is to tell of a task."""
     used = np.flatnonzero(model.coefficients)
     if options.row == "nu_svc":

@@ -111,7 +111,7 @@ def read_train_options(arguments: Sequence[str]) -> TrainOptions:
     ParameterError
         For a value out of range, in LIBSVM's words.
     """
-    options, switches = TrainOptions(), {name: False for name in "hb"}
+    options, switches = TrainOptions(), dict.fromkeys("hb", False)
     chosen = {"s": 0, "t": 2}
     numbers: dict[str, tuple[str, Callable[[str, str], float]]] = {
         "d": ("degree", _whole),

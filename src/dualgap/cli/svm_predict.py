@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from dualgap.cli.libsvm_options import PREDICT_USAGE, PredictOptions, UsageError, read_predict_options
@@ -56,8 +55,7 @@ def _read_samples(options: PredictOptions, model: Any) -> tuple[Samples, Any]:
     """Samples as wide as the model, or a model as wide as the samples: a file tells only of the largest index in it."""
     import scipy.sparse as sp
 
-    from dualgap.cli.libsvm_data import Samples, read_kernel_rows
-    from dualgap.datasets import load
+    from dualgap.cli.libsvm_data import Samples, read_kernel_rows, read_vectors
     from dualgap.formats.libsvm_model import read_libsvm_model
 
     if model.kernel == "precomputed":
@@ -68,8 +66,7 @@ def _read_samples(options: PredictOptions, model: Any) -> tuple[Samples, Any]:
                 f"with {model.shape_fit_[0]}"
             )
     else:
-        data = load(options.data, format="libsvm")
-        samples = Samples(data.X, data.y)
+        samples = read_vectors(options.data, training=False)
     width = samples.X.shape[1]
     if width > model.n_features_in_:
         model = read_libsvm_model(options.model, n_features=width)
@@ -84,39 +81,19 @@ def _predict(options: PredictOptions, model: Any, X: Any) -> tuple[NDArray[Any],
     """Labels or values, and the lines of the output file."""
     import numpy as np
 
-    if not hasattr(model, "classes_"):
-        values = model.predict(X)
-        return values, "".join(f"{value:.17g}\n" for value in values.tolist())
-    from dualgap.cli.libsvm_folds import votes
+    if not options.probability or not hasattr(model, "classes_"):
+        predicted = model.predict(X)
+        return predicted, "".join(f"{value:.17g}\n" for value in predicted.tolist())
     from dualgap.estimators.calibration import probabilities
 
-    # Among equals LIBSVM takes the class that comes first in the model file.
+    # As LIBSVM does: classes in the order of the model file, of which the likeliest is predicted.
     labels = _file_labels(options.model)
-    place = np.searchsorted(model.classes_, labels)
-    values = model._decision_values(X)
-    if options.probability:
-        found = probabilities(model, values, agree=False)[:, place]
-        predicted = labels[np.argmax(found, axis=1)]
-        lines = [f"labels {' '.join(map(str, labels.tolist()))}\n"]
-        for label, row in zip(predicted.tolist(), found.tolist(), strict=True):
-            lines.append(f"{label:g} {' '.join(f'{value:g}' for value in row)}\n")
-        return predicted, "".join(lines)
-    first_wins = -values if len(labels) == 2 else values
-    predicted = labels[np.argmax(_in_file_order(first_wins, place, votes), axis=1)]
-    return predicted, "".join(f"{label}\n" for label in predicted.tolist())
-
-
-def _in_file_order(values: NDArray[np.float64], place: NDArray[np.intp], votes: Any) -> NDArray[np.intp]:
-    """Votes for the classes as the model file lists them; a value of exactly 0 speaks for the one listed later."""
-    import numpy as np
-
-    n_classes = len(place)
-    columns = {pair: column for column, pair in enumerate(combinations(range(n_classes), 2))}
-    turned = np.empty_like(values)
-    for column, (first, second) in enumerate(combinations(place.tolist(), 2)):
-        direct = first < second
-        turned[:, column] = values[:, columns[(first, second) if direct else (second, first)]] * (1 if direct else -1)
-    return np.asarray(votes(turned, n_classes))
+    found = probabilities(model, model._decision_values(X), agree=False)[:, np.searchsorted(model.classes_, labels)]
+    predicted = labels[np.argmax(found, axis=1)]
+    lines = [f"labels {' '.join(map(str, labels.tolist()))}\n"]
+    for label, row in zip(predicted.tolist(), found.tolist(), strict=True):
+        lines.append(f"{label:g} {' '.join(f'{value:g}' for value in row)}\n")
+    return predicted, "".join(lines)
 
 
 def _file_labels(path: Path) -> NDArray[np.int64]:

@@ -42,8 +42,8 @@ def svm_train(arguments: Sequence[str]) -> None:
         check_target(options.model, "model_file", options.data)
     from dualgap.cli.libsvm_data import read_kernel_rows, read_vectors
 
-    precomputed = options.kernel == "precomputed"
-    samples = read_kernel_rows(options.data, training=True) if precomputed else read_vectors(options.data)
+    read = read_kernel_rows if options.kernel == "precomputed" else read_vectors
+    samples = read(options.data, training=True)
     _warn_of_weights(options, samples)
     if options.folds:
         _cross_validate(options, samples)
@@ -129,7 +129,7 @@ def _estimator(options: TrainOptions, samples: Samples, y: NDArray[np.float64]) 
     from dualgap.cli.libsvm_folds import class_weights, classes_of, make_kernel
 
     kernel = make_kernel(options, samples)[1]
-    shared = {
+    shared: dict[str, Any] = {
         "kernel": kernel.name,
         "gamma": kernel.gamma,
         "degree": kernel.degree,

@@ -34,6 +34,7 @@ class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
     """Fitting and prediction of both classifiers."""
 
     _against_rest = False  # set by `fit`: one task a class, or a pair of classes
+    _tie_order: NDArray[np.intp] | None = None  # of a model from a LIBSVM file, whose classes come in their own order
 
     def _has_probability(self) -> bool:
         if not calibration.wanted(self.probability):
@@ -66,6 +67,7 @@ class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
         frequency = self._check_weights(sample_weight, len(y))
         codes, weight = self._check_classes(y, frequency)
         gram, phi = self._make_gram(X), self._phi(X, len(y))
+        self._tie_order = None
         self._against_rest = len(self.classes_) > 2 and getattr(self, "multi_class", "ovo") == "ovr"
         pairs = list(self._pairs())
 
@@ -216,7 +218,13 @@ class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
                 won = values[:, column] > 0
                 scores[:, first] += won
                 scores[:, second] += ~won
-        return np.argmax(scores, axis=1)
+        return self._highest(scores)
+
+    def _highest(self, scores: NDArray[np.float64]) -> NDArray[np.intp]:
+        """The class with the highest score; of several the first, as the model's own library counts them."""
+        if self._tie_order is None:
+            return np.argmax(scores, axis=1)
+        return self._tie_order[np.argmax(scores[:, self._tie_order], axis=1)]
 
     @available_if(_has_probability)
     def predict_proba(self, X: Any) -> NDArray[np.float64]:

@@ -10,9 +10,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def deal(
-    groups: NDArray[np.intp], used: NDArray[np.bool_], folds: int, shuffled: NDArray[np.intp]
-) -> NDArray[np.intp]:
+def deal(groups: NDArray[np.intp], used: NDArray[np.bool_], folds: int, shuffled: NDArray[np.intp]) -> NDArray[np.intp]:
     """The fold of each sample, -1 for those not used: every group dealt out evenly.
 
     Parameters
