@@ -19,6 +19,7 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import indexable
 from sklearn.utils.validation import _check_method_params, _check_sample_weight
 
+from dualgap.estimators.calibration import wanted
 from dualgap.estimators.classification import SVC
 from dualgap.formulations import build
 from dualgap.kernels.threads import share, thread_count
@@ -46,8 +47,8 @@ class SVCSearchCV(BaseSearchCV):  # type: ignore[misc]
     Parameters
     ----------
     estimator : SVC or None, default=None
-        What is tuned; None means ``SVC()``. With `approximation`, `parametric`, a callback or ``multi_class="ovr"`` the
-        candidates are fitted one by one, as `GridSearchCV` does.
+        What is tuned; None means ``SVC()``. With `approximation`, `parametric`, a callback, `probability` or
+        ``multi_class="ovr"`` the candidates are fitted one by one, as `GridSearchCV` does.
     Cs : sequence of float
         Values of C.
     gammas : sequence of {"scale", "auto"} or float, or None
@@ -154,7 +155,7 @@ class SVCSearchCV(BaseSearchCV):  # type: ignore[misc]
     def _can_share(self, X: Any, params: dict[str, Any]) -> bool:
         svc = self.estimator
         plain = svc.approximation is None and svc.parametric is None and svc.callback is None
-        plain = plain and svc.multi_class == "ovo"
+        plain = plain and svc.multi_class == "ovo" and not wanted(svc.probability)
         return plain and not callable(svc.kernel) and set(params) <= {"sample_weight", "groups"}
 
     def _fit_shared(self, X: Any, y: Any, params: dict[str, Any]) -> Any:

@@ -1,7 +1,8 @@
 """What turns a classifier's decision values into probabilities, as arrays of a model file.
 
 A sigmoid has two numbers a task, `probA_` and `probB_`; isotonic regression has thresholds, decision values and the
-probabilities there, in `calibration_thresholds_`. A classifier that was fitted without probabilities has none of them.
+probabilities there, in `calibration_thresholds_`. Where a classifier was fitted without probabilities, all of them are
+empty.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from dualgap.estimators.calibration import forget
 from dualgap.formats.tensors import ModelFileError
 
 if TYPE_CHECKING:
@@ -23,21 +25,22 @@ _THRESHOLDS: Final = "calibration_thresholds_"
 
 
 def encode_calibration(estimator: Any) -> dict[str, NDArray[Any]]:
-    """Arrays of what the estimator has."""
-    arrays = {
-        name: np.asarray(getattr(estimator, attribute), dtype=np.float64)
-        for name, attribute in _PLAIN.items()
-        if hasattr(estimator, attribute)
+    """Arrays of what the estimator has; an empty one is no array of the file."""
+    found = {
+        name: np.asarray(getattr(estimator, attribute, ()), dtype=np.float64) for name, attribute in _PLAIN.items()
     }
-    if hasattr(estimator, _THRESHOLDS):
-        steps = getattr(estimator, _THRESHOLDS)
+    arrays: dict[str, NDArray[Any]] = {name: array for name, array in found.items() if array.size}
+    steps = getattr(estimator, _THRESHOLDS, ())
+    if steps:
         arrays["calibration_lengths"] = np.array([len(values) for values, _ in steps], dtype=np.int64)
         arrays["calibration_steps"] = np.concatenate([np.empty((2, 0)), *(np.array(step) for step in steps)], axis=1)
     return arrays
 
 
 def decode_calibration(estimator: Any, content: Content, tasks: int) -> None:
-    """Set the attributes that the file has arrays of."""
+    """Set the attributes that the file has arrays of; a classifier without them is left as a fit leaves it."""
+    if hasattr(estimator, "calibration"):
+        forget(estimator)
     for name, attribute in _PLAIN.items():
         if name in content.arrays:
             found = content.numbers(name, (None,))
