@@ -233,6 +233,23 @@ def test_a_semi_parametric_model_comes_back_with_its_functions(path, cls, labels
         dualgap.load(path, parametric=functions)
 
 
+@pytest.mark.parametrize("calibration", ["sigmoid", "isotonic"])
+@pytest.mark.parametrize(("labels", "params"), [("binary", {}), ("three", {}), ("text", {"multi_class": "ovr"})])
+def test_probabilities_come_back(path, labels, params, calibration):
+    X = samples()
+    model = fitted(
+        dualgap.SVC,
+        X,
+        targets(X, LABELS[labels]),
+        probability=True,
+        calibration=calibration,
+        calibration_cv=3,
+        **params,
+    )
+    loaded = round_trip(model, path)
+    assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+
+
 def test_what_gives_probabilities_comes_back(path):
     X = samples()
     model = fitted(dualgap.SVC, X, targets(X, LABELS["three"]))

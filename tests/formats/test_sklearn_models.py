@@ -136,6 +136,21 @@ def test_callable_and_precomputed_kernels():
         assert_agree(dualgap.from_sklearn(ours.to_sklearn()), ours, new @ X.T)
 
 
+@pytest.mark.parametrize("labels", ["two", "four"])
+def test_sigmoids_move_with_the_model(labels):
+    X = samples()
+    ours = dualgap.SVC(probability=True, calibration_cv=3).fit(X, targets(X, labels))
+    theirs = ours.to_sklearn()
+    back = dualgap.from_sklearn(theirs)
+    assert_array_equal(back.predict_proba(X), ours.predict_proba(X))
+    # Equal but for what ours does so that predict and predict_proba agree, and LIBSVM's coarse coupling of pairs.
+    assert_allclose(theirs.predict_proba(X), ours.predict_proba(X), atol=0.1)
+    assert np.median(np.abs(theirs.predict_proba(X) - ours.predict_proba(X))) < 0.01
+    isotonic = dualgap.SVC(probability=True, calibration="isotonic", calibration_cv=3).fit(X, targets(X, labels))
+    assert not hasattr(isotonic.to_sklearn(), "predict_proba")
+    assert not dualgap.from_sklearn(sklearn.svm.SVC().fit(X, targets(X, labels))).probability
+
+
 def test_float32_data_approximations_and_half_spaces():
     X, new = samples().astype(np.float32), samples(40, 3)
     ours = dualgap.SVC().fit(X, targets(X, "four"))

@@ -112,7 +112,10 @@ def from_sklearn(fitted: Any) -> Any:
     for ours, theirs in (_KERNEL | _LINEAR).items():
         if type(fitted) is theirs:
             check_is_fitted(fitted)
-            estimator = ours(**_shared(fitted, ours))
+            parameters = _shared(fitted, ours)
+            if "probability" in parameters:  # by now it has several spellings of no
+                parameters["probability"] = bool(fitted._probA.size)
+            estimator = ours(**parameters)
             made = _weights_from if ours in _LINEAR else _machine_from
             return _keep_features(made(estimator, fitted), fitted)
     names = ", ".join(theirs.__name__ for theirs in (_KERNEL | _LINEAR).values())
@@ -138,6 +141,8 @@ def _keep_features(made: Any, estimator: Any) -> Any:
 
 def _machine_to_sklearn(estimator: Any, cls: Any) -> Any:
     parameters = _shared(estimator, cls)
+    if not len(getattr(estimator, "probA_", ())):  # isotonic regression is unknown there
+        parameters.pop("probability", None)
     if estimator._kernel.name in _FUNCTIONS:
         parameters["kernel"] = partial(_FUNCTIONS[estimator._kernel.name], gamma=estimator._gamma)
     made = cls(**parameters)
