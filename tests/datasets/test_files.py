@@ -659,6 +659,20 @@ def test_a_long_run_of_digits_is_refused_at_once(write):
         load(write("a,b\n" + "1" * 300_000 + "x,2\n", "data.csv"))
 
 
+@pytest.mark.parametrize("name", ["data.svm.xz", "data.svm.bz2", "data.csv.gz"])
+def test_a_line_without_end_is_refused(write, monkeypatch, name):
+    # A few kilobytes of xz stand for thirty million bytes.
+    content = COMPRESSORS[f".{name.rpartition('.')[2]}"](b"1" * 30_000_000)
+    monkeypatch.setattr("dualgap.datasets.streams.LONGEST_LINE", 2**20)
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataFileError, match="more than 1048576 characters"):
+            load(write(content, name))
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000  # eight of them are the decompressor's
+    finally:
+        tracemalloc.stop()
+
+
 def test_a_wide_table_separated_by_blanks(write):
     line = " ".join(["0.125"] * 40_000)  # more letters than csv allows a cell to have
     assert load(write(f"{line}\n{line}\n", "wide.tab")).X.shape == (2, 39_999)
