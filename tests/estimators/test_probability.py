@@ -302,6 +302,20 @@ def test_samples_of_weight_zero_are_not_there(three):
     np.testing.assert_allclose(kept.predict_proba(X), spoilt.predict_proba(X), atol=0.1)
 
 
+@pytest.mark.parametrize("calibration", ["sigmoid", "isotonic"])
+def test_a_class_of_weight_zero_is_unlikely(three, calibration):
+    X, y = three
+    model = SVC(probability=True, calibration=calibration).fit(X, y, sample_weight=np.where(y == 1, 0.0, 1.0))
+    found = model.predict_proba(X)
+    assert found[:, 1].max() < 0.1
+    np.testing.assert_array_equal(model.classes_[np.argmax(found, axis=1)], model.predict(X))
+
+
+def test_calibration_of_nobody_gives_even_chances():
+    nothing = np.empty(0)
+    assert fit_sigmoid(nothing, np.empty(0, dtype=bool), nothing).B == 0.0
+
+
 def test_semi_parametric_models_have_probabilities(three):
     X, y = three
     model = SVC(probability=True, parametric=[lambda points: points[:, 0]]).fit(X, y)

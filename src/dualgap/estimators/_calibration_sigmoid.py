@@ -63,6 +63,8 @@ def fit_sigmoid(values: NDArray[np.float64], positive: NDArray[np.bool_], weight
         How often each sample counts.
     """
     total = float(weight.sum())
+    if total == 0.0:
+        return Sigmoid(0.0, 0.0, 0.0)  # two classes of which there is nobody: even chances
     opposite = 1.0 - smoothed_targets(positive, weight)
     # Decision values of any size and place are worked on as numbers around 0, of size 1.
     centre = float(weight @ values) / total

@@ -143,6 +143,8 @@ def _fit_isotonic(
     values: NDArray[np.float64], positive: NDArray[np.bool_], weight: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Decision values and the probabilities there, between which it is interpolated."""
+    if not np.any(weight > 0.0):
+        return np.zeros(1), np.full(1, 0.5)  # two classes of which there is nobody: even chances
     fitted = IsotonicRegression(increasing=True, out_of_bounds="clip")
     fitted.fit(values, smoothed_targets(positive, weight), sample_weight=weight)
     return (
