@@ -21,6 +21,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.preprocessing import StandardScaler
 
+import dualgap
 from dualgap import SVC, NuSVC, SVCSearchCV
 from dualgap.estimators._calibration_coupling import agreeing, couple
 from dualgap.estimators._calibration_sigmoid import fit_sigmoid, smoothed_targets
@@ -381,11 +382,12 @@ def test_parameters_of_scikit_learn_are_taken(three):
 
 
 @pytest.mark.parametrize("calibration", ["sigmoid", "isotonic"])
-def test_copies_have_the_same_probabilities(three, calibration):
+def test_copies_have_the_same_probabilities(three, calibration, tmp_path):
     X, y = three
     model = SVC(probability=True, calibration=calibration).fit(X, y)
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    dualgap.save(model, tmp_path / "model.dualgap")
+    for again in (pickle.loads(pickle.dumps(model)), dualgap.load(tmp_path / "model.dualgap")):
+        np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
     np.testing.assert_array_equal(clone(model).fit(X, y).predict_proba(X), model.predict_proba(X))
 
 
