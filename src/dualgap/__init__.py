@@ -56,6 +56,7 @@ _HOME = {
     "MarginDisplay": "displays",
     "PathDisplay": "displays",
     "SearchDisplay": "displays",
+    "from_sklearn": "estimators.sklearn_models",
     "svm_path": "path",
     "PathResult": "path",
     "scaled_start": "path",
@@ -103,6 +104,7 @@ if TYPE_CHECKING:
     )
     from dualgap.estimators.regression_search import SVRSearchCV
     from dualgap.estimators.search import SVCSearchCV
+    from dualgap.estimators.sklearn_models import from_sklearn
     from dualgap.formats.model import load, save
     from dualgap.formulations import FORMULATIONS, build, recover
     from dualgap.kernels.functions import Kernel

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tracemalloc
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -644,3 +645,101 @@ def test_real_file_as_sklearn_reads_it(name):
     assert (data.X != X).nnz == 0
     assert_array_equal(data.y, y)
     assert data.X.indices.dtype == np.int32
+
+
+# -- what mutated files have found ----------------------------------------------------------------------------------
+
+
+def test_a_long_run_of_digits_is_refused_at_once(write):
+    # A pattern with two ways to match digits took the square of their number.
+    for content in ("1" * 300_000 + "x 1:1\n", "1 1:" + "9" * 300_000 + "?\n"):
+        with pytest.raises(DataFileError):
+            load(write(content))
+    with pytest.raises(DataFileError):
+        load(write("a,b\n" + "1" * 300_000 + "x,2\n", "data.csv"))
+
+
+@pytest.mark.parametrize("name", ["data.svm.xz", "data.svm.bz2", "data.csv.gz"])
+def test_a_line_without_end_is_refused(write, monkeypatch, name):
+    # A few kilobytes of xz stand for thirty million bytes.
+    content = COMPRESSORS[f".{name.rpartition('.')[2]}"](b"1" * 30_000_000)
+    monkeypatch.setattr("dualgap.datasets.streams.LONGEST_LINE", 2**20)
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataFileError, match="more than 1048576 characters"):
+            load(write(content, name))
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000  # eight of them are the decompressor's
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_wide_table_separated_by_blanks(write):
+    line = " ".join(["0.125"] * 40_000)  # more letters than csv allows a cell to have
+    assert load(write(f"{line}\n{line}\n", "wide.tab")).X.shape == (2, 39_999)
+
+
+@pytest.mark.parametrize("control", "\x1c\x1d\x1e\x1f")
+def test_separators_that_python_strips_are_no_part_of_a_number(write, control):
+    with pytest.raises(DataFileError, match="label"):
+        load(write(f"{control}31 1:2\n1 1:1\n"))
+    with pytest.raises(DataFileError):
+        load(write(f"a,b\n{control}3,1\n4,1\n", "data.csv"))
+
+
+def archive_of(**members):
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(f"{name}.npy", content)
+    return stream.getvalue()
+
+
+def npy(header, data=b"\x00" * 8):
+    text = header.encode().ljust(117) + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + data
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000, 1000), }",
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (-1, 3), }",
+        "{'descr': '|O', 'fortran_order': False, 'shape': (1, 1), }",
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (9223372036854775808, 9), }",
+        "nonsense",
+    ],
+)
+def test_a_shape_is_not_believed_before_its_bytes_are_there(write, header):
+    with pytest.raises(DataFileError, match="cannot be read") as caught:
+        load(write(archive_of(X=npy(header)), "data.npz"))
+    assert "\n" not in str(caught.value)
+
+
+def test_damaged_archives_are_one_error(write):
+    whole = archive_of(X=npy("{'descr': '<f8', 'fortran_order': False, 'shape': (1, 1), }"))
+    assert load(write(whole, "data.npz")).X.shape == (1, 1)
+    directory = whole.rindex(b"PK\x01\x02")
+    offset = directory + 42  # where the member begins
+    method = directory + 10
+    version = directory + 6
+    flags = directory + 8
+    for place, value in ((offset, b"\xff\xff\xff\x7f"), (method, b"\x63"), (version, b"\xff"), (flags, b"\x01")):
+        spoilt = bytearray(whole)
+        spoilt[place : place + len(value)] = value
+        with pytest.raises(DataFileError):
+            load(write(bytes(spoilt), "data.npz"))
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+def test_empty_rows_without_number_are_refused(write, labelled):
+    stream = io.BytesIO()
+    parts = {
+        "format": b"coo",
+        "shape": (10**12, 3),
+        "data": np.ones(1),
+        "row": np.zeros(1, int),
+        "col": np.zeros(1, int),
+    }
+    np.savez(stream, **parts, **({"y": np.ones(1)} if labelled else {}))
+    with pytest.raises(DataFileError, match="rows"):
+        load(write(stream.getvalue(), "data.npz"))

@@ -79,7 +79,8 @@ def assert_same(loaded, model, X):
         else:
             assert type(one) is type(two)
             assert repr(one) == repr(two)
-    assert_array_equal(loaded.n_support_, model.n_support_, strict=True)
+    if hasattr(model, "n_support_"):
+        assert_array_equal(loaded.n_support_, model.n_support_, strict=True)
     expected_params, found_params = model.get_params(), loaded.get_params()
     expected_params["callback"] = None
     assert found_params == expected_params
@@ -176,6 +177,120 @@ def test_a_model_without_support_vectors_comes_back(path):
     assert_same(round_trip(model, path), model, X)
 
 
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize(
+    ("cls", "labels", "params"),
+    [
+        (dualgap.LinearSVC, "binary", {}),
+        (dualgap.LinearSVC, "text", {"loss": "hinge", "fit_intercept": False}),
+        (dualgap.LinearSVC, "three", {"penalty": "l1"}),
+        (dualgap.LinearSVC, "three", {"multi_class": "crammer_singer"}),
+        (dualgap.LinearSVC, "objects", {"multi_class": "crammer_singer"}),
+        (dualgap.LinearSVR, None, {"penalize_intercept": False}),
+        (dualgap.LinearSVR, None, {"fit_intercept": False, "loss": "squared_epsilon_insensitive"}),
+        (dualgap.LinearOneClassSVM, None, {"nu": 0.2}),
+        (dualgap.LinearSVDD, None, {"C": 0.1}),
+    ],
+)
+def test_linear_machines_come_back(path, cls, labels, params, layout):
+    X = samples() + 2.0
+    model = cls(**params).fit(layout(X), targets(X, labels and LABELS[labels]))
+    assert_same(round_trip(model, path), model, layout(samples(n=30, seed=7)))
+
+
+def test_sparsified_weights_come_back(path):
+    X = samples()
+    model = dualgap.LinearSVC(penalty="l1", C=0.3).fit(X, targets(X, LABELS["three"])).sparsify()
+    assert_same(round_trip(model, path), model, X)
+
+
+@pytest.mark.parametrize("labels", ["binary", "text"])
+@pytest.mark.parametrize("params", [{"approximation": "sgma", "rank": 12}, {"multi_class": "ovr"}])
+def test_approximations_and_machines_against_the_rest_come_back(path, labels, params):
+    X = samples()
+    model = fitted(dualgap.SVC, X, targets(X, LABELS[labels]), **params)
+    assert_same(round_trip(model, path), model, X)
+
+
+@pytest.mark.parametrize(
+    ("cls", "labels"),
+    [(dualgap.SVR, None), (dualgap.SVC, "three"), (dualgap.LinearSVC, "binary"), (dualgap.LinearSVR, None)],
+)
+def test_a_semi_parametric_model_comes_back_with_its_functions(path, cls, labels):
+    X = samples()
+    functions = [lambda X: X[:, 0], lambda X: X[:, 1] ** 2]
+    model = cls(parametric=functions).fit(X, targets(X, labels and LABELS[labels]))
+    dualgap.save(model, path)
+    loaded = dualgap.load(path, parametric=functions)
+    assert_array_equal(loaded.predict(X), model.predict(X))
+    assert_array_equal(loaded.parametric_coef_, model.parametric_coef_)
+    with pytest.raises(ModelFileError, match=r"2 parametric functions.*load\(path, parametric="):
+        dualgap.load(path)
+    with pytest.raises(ModelFileError, match="not 1"):
+        dualgap.load(path, parametric=functions[:1])
+    dualgap.save(cls().fit(X, targets(X, labels and LABELS[labels])), path)
+    with pytest.raises(ModelFileError, match="without parametric"):
+        dualgap.load(path, parametric=functions)
+
+
+@pytest.mark.parametrize("calibration", ["sigmoid", "isotonic"])
+@pytest.mark.parametrize(("labels", "params"), [("binary", {}), ("three", {}), ("text", {"multi_class": "ovr"})])
+def test_probabilities_come_back(path, labels, params, calibration):
+    X = samples()
+    model = fitted(
+        dualgap.SVC,
+        X,
+        targets(X, LABELS[labels]),
+        probability=True,
+        calibration=calibration,
+        calibration_cv=3,
+        **params,
+    )
+    loaded = round_trip(model, path)
+    assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+
+
+def test_what_gives_probabilities_comes_back(path):
+    X = samples()
+    model = fitted(dualgap.SVC, X, targets(X, LABELS["three"]))
+    model.probA_, model.probB_ = np.array([-1.0, -2.0, -3.0]), np.array([0.1, 0.2, 0.3])
+    steps = [(np.sort(np.random.default_rng(i).normal(size=i + 2)), np.linspace(0, 1, i + 2)) for i in range(3)]
+    model.calibration_thresholds_ = steps
+    loaded = round_trip(model, path)
+    assert_array_equal(loaded.probA_, model.probA_)
+    assert_array_equal(loaded.probB_, model.probB_)
+    for found, expected in zip(loaded.calibration_thresholds_, steps, strict=True):
+        assert_array_equal(found[0], expected[0])
+        assert_array_equal(found[1], expected[1])
+    arrays, metadata = read_tensors(path)
+    for name, wrong in (
+        ("probA", np.zeros(2)),
+        ("probB", np.zeros(0)),
+        ("calibration_lengths", np.array([2, 3, 5])),
+        ("calibration_lengths", np.array([9, 0, 0])),
+        ("calibration_steps", arrays["calibration_steps"][:, ::-1]),
+        ("calibration_steps", arrays["calibration_steps"] * 2.0),
+    ):
+        write_tensors(path, arrays | {name: np.ascontiguousarray(wrong)}, metadata)
+        assert "array" in complaint(path)
+
+
+@pytest.mark.parametrize("cls", [*CLASSIFIERS, *OTHERS, dualgap.LinearSVC, dualgap.LinearSVDD])
+def test_the_safetensors_package_reads_the_file(path, cls):
+    safetensors = pytest.importorskip("safetensors", reason="the safetensors package is not installed")
+    X = samples()
+    classifier = cls in CLASSIFIERS or cls is dualgap.LinearSVC
+    model = fitted(cls, X, targets(X, LABELS["three"] if classifier else None))
+    dualgap.save(model, path)
+    arrays, metadata = read_tensors(path)
+    with safetensors.safe_open(path, framework="numpy") as file:
+        assert file.metadata() == metadata
+        assert json.loads(file.metadata()["params"])["gap_tol"] == 1e-3
+        assert set(file.keys()) == set(arrays)
+        for name, array in arrays.items():
+            assert_array_equal(file.get_tensor(name), array, strict=True)
+
+
 def test_status_and_certificate_of_an_unfinished_run_come_back(path):
     X = samples()
     model = dualgap.SVC(gap_tol=1e-12, max_iter=3)
@@ -217,7 +332,6 @@ def test_a_callback_is_dropped(path):
     ("params", "named"),
     [
         ({"kernel": lambda X, Z: X @ Z.T}, "kernel="),
-        ({"parametric": [lambda X: X[:, 0]]}, "parametric="),
         ({"solver_options": {"shrinking": np.array([True])}}, "solver_options holds"),
     ],
 )
@@ -228,6 +342,12 @@ def test_what_a_file_cannot_hold_is_refused_by_name(path, params, named):
         dualgap.save(model, path)
     assert "joblib.dump" in str(caught.value)
     assert os.listdir(path.parent) == []
+
+
+def test_functions_set_after_the_fit_are_refused(path):
+    model = fitted(dualgap.SVR, samples()).set_params(parametric=[lambda X: X[:, 0]])
+    with pytest.raises(ValueError, match="fit it again"):
+        dualgap.save(model, path)
 
 
 def test_a_fitted_callable_kernel_is_refused(path):
@@ -436,4 +556,6 @@ def test_truncation_and_mutation_give_an_error_or_a_working_model(path):
 
 
 def test_the_names_in_the_file_are_those_of_the_estimators():
-    assert list(model_file.ESTIMATORS) == ["SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM", "SVDD"]
+    names = ["SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM", "SVDD"]
+    linear = ["LinearSVC", "LinearSVR", "LinearOneClassSVM", "LinearSVDD"]
+    assert list(model_file.ESTIMATORS) == names + linear

@@ -1,5 +1,5 @@
 """The command line: ``demo``, ``train``, ``predict``, ``path``, ``tune``, ``info``, ``solvers``, ``bench``,
-``reproduce``.
+``reproduce``, and LIBSVM's ``svm-train`` and ``svm-predict``.
 
 Only what ``--help`` needs is imported here; each command imports the rest when it runs.
 """
@@ -17,6 +17,7 @@ from dualgap import __version__
 from dualgap.cli.bench import bench
 from dualgap.cli.demo import demo
 from dualgap.cli.info import info
+from dualgap.cli.libsvm_commands import Verbatim, svm_predict, svm_train
 from dualgap.cli.output import UNEXPECTED, USAGE, fail, sentence
 from dualgap.cli.path import path
 from dualgap.cli.predict import predict
@@ -124,6 +125,8 @@ app.command()(info)
 app.command()(solvers)
 app.add_typer(bench, name="bench")
 app.command()(reproduce)
+app.command("svm-train", cls=Verbatim)(svm_train)
+app.command("svm-predict", cls=Verbatim)(svm_predict)
 
 
 def main() -> None:

@@ -34,7 +34,10 @@ def sniff_delimiter(lines: Sequence[str]) -> str | None:
 
 
 def _cell_count(line: str, delimiter: str) -> int:
-    return max((len(cells) for cells in csv.reader([line], delimiter=delimiter)), default=0)
+    try:
+        return max((len(cells) for cells in csv.reader([line], delimiter=delimiter)), default=0)
+    except csv.Error:  # a cell above the module's limit: a wide line that is cut by something else
+        return 1
 
 
 def has_header(records: Sequence[Sequence[str]]) -> bool:

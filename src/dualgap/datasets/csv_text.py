@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from dualgap.datasets import streams
 from dualgap.datasets.csv_layout import has_header, header_names, label_position, sniff_delimiter
 from dualgap.datasets.dataset import Dataset
 from dualgap.datasets.errors import excerpt, file_error
@@ -51,7 +52,7 @@ def read_csv(path: Path, *, label_column: str | int | None, header: bool | str, 
     source = str(path)
     with open_bytes(path) as stream, io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as lines:
         try:
-            records = _records(lines, source)
+            records = _records(_lines(lines, source), source)
             start = list(islice(records, _SAMPLE_LINES))
             if not start:
                 raise file_error(source, "the file has no rows, only blank lines; write or download it again")
@@ -76,6 +77,16 @@ def _layout(first: list[str], headed: bool, label_column: str | int | None, sour
             "has one column only; separate features and label by comma, semicolon, tab or blank",
         )
     return _Layout(source, names, len(first), label)
+
+
+def _lines(stream: io.TextIOWrapper, source: str) -> Iterator[str]:
+    """Lines, none of them longer than a line may be."""
+    number = 0
+    while line := stream.readline(streams.LONGEST_LINE):
+        number += 1
+        if len(line) == streams.LONGEST_LINE and not line.endswith("\n"):
+            raise streams.line_error(source, number)
+        yield line
 
 
 def _records(lines: Iterator[str], source: str) -> Iterator[Record]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from scipy import sparse
 
+from dualgap.datasets import streams
 from dualgap.datasets.dataset import float_dtype
 from dualgap.datasets.errors import file_error
 from dualgap.datasets.libsvm_lines import parse_lines
@@ -100,7 +101,7 @@ def _iter_rows(path: Path, n_features: int | None, dtype: np.dtype[Any]) -> Iter
     line = 1
     found = False
     with open_bytes(path) as stream:
-        for text in _whole_lines(stream):
+        for text in _whole_lines(stream, str(path)):
             rows = parse_lines(text, source=str(path), first_line=line, n_features=n_features, dtype=dtype)
             line += text.count(b"\n")
             if len(rows):
@@ -110,16 +111,20 @@ def _iter_rows(path: Path, n_features: int | None, dtype: np.dtype[Any]) -> Iter
         raise file_error(str(path), "no samples, only blanks or comments; write or download it again")
 
 
-def _whole_lines(stream: BinaryIO) -> Iterator[bytes]:
+def _whole_lines(stream: BinaryIO, source: str) -> Iterator[bytes]:
     """Chunks of about `_CHUNK_BYTES`, each ended by a newline: more only where one line is longer."""
     pending: list[bytes] = []
+    held = 0
     chunk = stream.read(_CHUNK_BYTES).removeprefix(_BYTE_ORDER_MARK)
     while chunk:
         cut = chunk.rfind(b"\n") + 1
         if cut:
             yield b"".join([*pending, chunk[:cut]])
-            pending = []
+            pending, held = [], 0
         pending.append(chunk[cut:])
+        held += len(pending[-1])
+        if held > streams.LONGEST_LINE:
+            raise streams.line_error(source)
         chunk = stream.read(_CHUNK_BYTES)
     unfinished = b"".join(pending)
     if unfinished:

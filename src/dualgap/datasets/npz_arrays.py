@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import struct
 import zipfile
 import zlib
 from typing import TYPE_CHECKING, Any, Final
@@ -11,6 +13,7 @@ from scipy import sparse
 
 from dualgap.datasets.dataset import Dataset
 from dualgap.datasets.errors import file_error
+from dualgap.datasets.npz_members import check_members
 from dualgap.datasets.number_text import cast_quietly
 
 if TYPE_CHECKING:
@@ -22,6 +25,15 @@ if TYPE_CHECKING:
 
 # Members that scipy.sparse.save_npz always writes, whatever the format of the matrix.
 _SPARSE_MEMBERS: Final = frozenset({"format", "shape", "data"})
+# What numpy, scipy and zipfile raise for archives that are damaged, or none of theirs.
+_DAMAGE: Final = (
+    *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, KeyError, TypeError, OSError),
+    *(NotImplementedError, RuntimeError, OverflowError, AttributeError, IndexError, SyntaxError),
+)
+# Reasons quote names from the archive, which may be long.
+_LONGEST_REASON: Final = 160
+# A matrix that is not stored by rows is turned into one that is, which takes memory for each row, be it empty.
+_ROWS_PER_BYTE: Final = 64
 # Kinds of dtype that hold real numbers: boolean, signed, unsigned, floating.
 _REAL_KINDS: Final = "biuf"
 
@@ -32,15 +44,17 @@ def read_npz(path: Path, *, dtype: np.dtype[Any]) -> Dataset:
     if not zipfile.is_zipfile(path):
         raise file_error(source, "not an npz archive, or a truncated one; write it again with numpy.savez")
     try:
+        check_members(path)
         with np.load(path, allow_pickle=False) as archive:
             members = set(archive.files)
             y = archive["y"] if "y" in members else None
             dense = archive["X"] if "X" in members else None
         matrix = sparse.load_npz(path) if dense is None and members >= _SPARSE_MEMBERS else None
-    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, KeyError, TypeError, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
+    except _DAMAGE as error:
+        # A damaged archive sends `zipfile` to places that no file has, which the system calls an invalid argument.
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        reason = " ".join(str(error).split())[:_LONGEST_REASON] or type(error).__name__
         raise file_error(
             source, f"cannot be read ({reason}); write plain numeric arrays again with numpy.savez"
         ) from error
@@ -48,6 +62,10 @@ def read_npz(path: Path, *, dtype: np.dtype[Any]) -> Dataset:
     if dense is not None:
         X = _dense(dense, source, dtype)
     elif matrix is not None:
+        if y is None and matrix.shape[0] > _ROWS_PER_BYTE * path.stat().st_size:
+            raise file_error(source, f"X has {matrix.shape[0]} rows, nearly all of them empty; remove the empty rows")
+        if y is not None and matrix.shape[0] != y.shape[:1]:
+            _labels(y, matrix.shape[0], source)
         X = _sparse(matrix, source, dtype)
     else:
         listed = ", ".join(sorted(members)) or "nothing"

@@ -9,14 +9,17 @@ from typing import Any
 import numpy as np
 
 # float() alone would also take '1_000', digits of other scripts, 'nan' and 'infinity'.
-_DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+# There is one way to match a run of digits: with two, a long one that ends in something else would take its square.
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+# Blanks to str.strip, and not to float().
+_SEPARATORS = re.compile("[\x1c-\x1f]")
 # How people write "there is no value here".
 _MISSING = frozenset({"", "?", "na", "n/a", "nan", "-nan", "null", "none"})
 
 
 def is_decimal(text: str) -> bool:
     """Whether `text`, stripped of blanks, is a number in decimal notation."""
-    return _DECIMAL.fullmatch(text.strip()) is not None
+    return _DECIMAL.fullmatch(text.strip()) is not None and _SEPARATORS.search(text) is None
 
 
 def is_missing(text: str) -> bool:

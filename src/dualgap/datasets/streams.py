@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
-from dualgap.datasets.errors import file_error
+from dualgap.datasets.errors import DataFileError, file_error
 
 if TYPE_CHECKING:
     import os
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 # First bytes of each kind of compressed file, by the suffix that names it.
 _MAGIC: Final = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".xz": b"\xfd7zXZ\x00"}
+# Bytes or letters of a line at most. A few kilobytes of compressed data can stand for a line of any length, and lines
+# are read whole; twenty million numbers still fit.
+LONGEST_LINE: Final = 1 << 28
 _LONGEST_MAGIC: Final = max(map(len, _MAGIC.values()))
 
 
@@ -59,6 +62,11 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
             if error.errno is not None:
                 raise
             raise _damaged(path, error) from error
+
+
+def line_error(source: str, line: int | None = None) -> DataFileError:
+    """The error for a line that is longer than `LONGEST_LINE`."""
+    return file_error(source, f"has a line of more than {LONGEST_LINE} characters; this is no data file", line)
 
 
 def _open_by_content(path: Path) -> BinaryIO:

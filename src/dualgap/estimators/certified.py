@@ -51,6 +51,23 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         for name in self._get_param_names():
             setattr(self, name, arguments[name])
 
+    def to_sklearn(self) -> Any:
+        """A fitted scikit-learn estimator that predicts as this one does, without training it again.
+
+        Returns
+        -------
+        estimator of `sklearn.svm`
+            Of the same name.
+
+        Raises
+        ------
+        ValueError
+            Where this one is not fitted, or scikit-learn has no such machine.
+        """
+        from dualgap.estimators.sklearn_models import to_sklearn
+
+        return to_sklearn(self)
+
     def _check_weights(self, sample_weight: Any, n: int) -> NDArray[np.float64]:
         """Weights as scikit-learn's support vector machines read them: zero and below leave a sample out."""
         if sample_weight is None:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import warnings
 from itertools import combinations
-from numbers import Real
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Hidden, Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_consistent_length
 
+from dualgap.estimators import calibration
 from dualgap.estimators.base import SHARED_CONSTRAINTS, KernelSVM, Solved
 from dualgap.estimators.class_labels import encode_classes
 from dualgap.estimators.parameters import documented
@@ -32,6 +34,12 @@ class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
     """Fitting and prediction of both classifiers."""
 
     _against_rest = False  # set by `fit`: one task a class, or a pair of classes
+    _tie_order: NDArray[np.intp] | None = None  # of a model from a LIBSVM file, whose classes come in their own order
+
+    def _has_probability(self) -> bool:
+        if not calibration.wanted(self.probability):
+            raise AttributeError("predict_proba is not available when probability=False")
+        return True
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
@@ -56,20 +64,15 @@ class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
             )
         X, y = self._check_fit_data(X, y)
         check_consistent_length(X, y)
-        codes, weight = self._check_classes(y, self._check_weights(sample_weight, len(y)))
+        frequency = self._check_weights(sample_weight, len(y))
+        codes, weight = self._check_classes(y, frequency)
         gram, phi = self._make_gram(X), self._phi(X, len(y))
+        self._tie_order = None
         self._against_rest = len(self.classes_) > 2 and getattr(self, "multi_class", "ovo") == "ovr"
         pairs = list(self._pairs())
 
         def task(number: int, gram: Gram) -> Solved:
-            if self._against_rest:
-                return self._solve_task(gram, np.where(codes == number, 1.0, -1.0), weight, phi)
-            first, second = pairs[number]
-            members = np.flatnonzero((codes == first) | (codes == second))
-            target = np.where(codes == (second if len(self.classes_) == 2 else first), 1.0, -1.0)
-            task_weight = np.zeros(len(codes))
-            task_weight[members] = weight[members]
-            return self._solve_task(gram, target, task_weight, phi)
+            return self._train(number, gram, codes, weight, phi)
 
         sizes = np.bincount(codes, minlength=len(self.classes_))
         largest = max(int(sizes[first] + sizes[second]) for first, second in pairs)
@@ -85,8 +88,21 @@ class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
         self.intercept_ = np.array([model.bias for model in models])
         self.parametric_coef_ = np.array([model.parametric for model in models])
         self.n_iter_ = np.array([one.result.iterations for one in solved], dtype=np.int32)
+        if calibration.wanted(self.probability):
+            calibration.calibrate(self, gram, phi, codes, weight, frequency)
+        else:
+            calibration.forget(self)
         self._keep_results(solved, X)
         return self
+
+    def _train(self, number: int, gram: Gram, codes: NDArray[np.intp], weight: NDArray[np.float64], phi: Any) -> Solved:
+        """Solve one task: a pair of classes, or a class against the rest."""
+        if self._against_rest:
+            return self._solve_task(gram, np.where(codes == number, 1.0, -1.0), weight, phi)
+        first, second = list(self._pairs())[number]
+        target = np.where(codes == (second if len(self.classes_) == 2 else first), 1.0, -1.0)
+        task_weight = np.where((codes == first) | (codes == second), weight, 0.0)
+        return self._solve_task(gram, target, task_weight, phi)
 
     def _check_classes(self, y: Any, weight: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         self.classes_, codes, self.class_weight_ = encode_classes(y, weight, self.class_weight)
@@ -186,12 +202,15 @@ class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
         """
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
-        values = self._decision_values(X)
+        return self.classes_[self._predicted(self._decision_values(X))]
+
+    def _predicted(self, values: NDArray[np.float64]) -> NDArray[np.intp]:
+        """Places of the predicted classes, from the decision values of all tasks."""
         if len(self.classes_) == 2:
-            return self.classes_[(values.ravel() > 0).astype(np.intp)]
+            return (values.ravel() > 0).astype(np.intp)
         if self._against_rest:
-            return self.classes_[np.argmax(values, axis=1)]
-        if self.break_ties:
+            return np.argmax(values, axis=1)
+        if self.break_ties and self.decision_function_shape == "ovr":
             scores = _ovr_decision_function(values < 0, -values, len(self.classes_))
         else:
             scores = np.zeros((values.shape[0], len(self.classes_)))
@@ -199,7 +218,44 @@ class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
                 won = values[:, column] > 0
                 scores[:, first] += won
                 scores[:, second] += ~won
-        return self.classes_[np.argmax(scores, axis=1)]
+        return self._highest(scores)
+
+    def _highest(self, scores: NDArray[np.float64]) -> NDArray[np.intp]:
+        """The class with the highest score; of several the first, as the model's own library counts them."""
+        if self._tie_order is None:
+            return np.argmax(scores, axis=1)
+        return self._tie_order[np.argmax(scores[:, self._tie_order], axis=1)]
+
+    @available_if(_has_probability)
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Probabilities of the classes; the class that `predict` names has the largest.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            A column a class, in the order of `classes_`.
+        """
+        return calibration.probabilities(self, self._decision_values(X))
+
+    @available_if(_has_probability)
+    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """Logarithms of `predict_proba`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        return np.log(self.predict_proba(X))
 
     def _linear_coef(self) -> Any:
         if len(self.classes_) == 2 or self._against_rest or self.approximation_ is not None:
@@ -223,10 +279,13 @@ _CLASSIFIER_CONSTRAINTS = {
     "decision_function_shape": [StrOptions({"ovr", "ovo"})],
     "break_ties": ["boolean"],
     "random_state": ["random_state"],
+    "probability": ["boolean", Hidden(StrOptions({"deprecated"}))],
+    "calibration": [StrOptions({"sigmoid", "isotonic"})],
+    "calibration_cv": [Interval(Integral, 2, None, closed="left")],
 }
 
 
-@documented("C", "kernel", "classifier", "multi_class")
+@documented("C", "kernel", "classifier", "multi_class", "probability")
 class SVC(_KernelClassifier):
     """C-support vector classification with a certificate.
 
@@ -259,6 +318,7 @@ class SVC(_KernelClassifier):
         gamma: Any = "scale",
         coef0: float = 0.0,
         shrinking: bool = True,
+        probability: Any = False,
         tol: float = 1e-3,
         cache_size: float = 200,
         class_weight: Any = None,
@@ -278,11 +338,13 @@ class SVC(_KernelClassifier):
         rank: int = 200,
         approximation_options: dict[str, Any] | None = None,
         multi_class: str = "ovo",
+        calibration: str = "sigmoid",
+        calibration_cv: int = 5,
     ) -> None:
         self._keep_parameters(locals())
 
 
-@documented("nu", "kernel", "classifier")
+@documented("nu", "kernel", "classifier", "probability")
 class NuSVC(_KernelClassifier):
     """nu-support vector classification with a certificate.
 
@@ -305,6 +367,7 @@ class NuSVC(_KernelClassifier):
         gamma: Any = "scale",
         coef0: float = 0.0,
         shrinking: bool = True,
+        probability: Any = False,
         tol: float = 1e-3,
         cache_size: float = 200,
         class_weight: Any = None,
@@ -323,6 +386,8 @@ class NuSVC(_KernelClassifier):
         approximation: str | None = None,
         rank: int = 200,
         approximation_options: dict[str, Any] | None = None,
+        calibration: str = "sigmoid",
+        calibration_cv: int = 5,
     ) -> None:
         self._keep_parameters(locals())
 

@@ -42,7 +42,16 @@ decision_function_shape : {"ovr", "ovo"}, default="ovr"
 break_ties : bool, default=False
     Break ties of votes by the decision function ("ovr" only).
 random_state : int, RandomState or None
-    Accepted for compatibility; fits are deterministic.""",
+    Deals out the folds of the calibration, where there is one; None deals the same every time. Fits themselves are
+    deterministic.""",
+    "probability": """probability : bool, default=False
+    Whether `predict_proba` is wanted. Every task is then trained `calibration_cv` times more, each time without a part
+    of the samples, over the same kernel matrix.
+calibration : {"sigmoid", "isotonic"}, default="sigmoid"
+    What turns decision values into probabilities: Platt's sigmoid, or a monotone step function, which takes more
+    samples (a thousand or so) to be the better one.
+calibration_cv : int, default=5
+    Parts of the samples for the calibration.""",
     "multi_class": """multi_class : {"ovo", "ovr"}, default="ovo"
     How more than two classes are told apart: one against one, as in LIBSVM, or one against the rest. Against the rest
     there is a task a class over one shared kernel matrix: `decision_function` has a column and `dual_coef_` a row a

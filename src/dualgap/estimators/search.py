@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dualgap.estimators.calibration import wanted
 from dualgap.estimators.classification import SVC
 from dualgap.estimators.search_folds import Folds
 from dualgap.estimators.shared_search import SharedSearchCV
@@ -118,7 +119,8 @@ class SVCSearchCV(SharedSearchCV):
         return {"C": self.Cs, "gamma": self.gammas}
 
     def _can_share(self, params: dict[str, Any]) -> bool:
-        return super()._can_share(params) and self.estimator.multi_class == "ovo"
+        svc = self.estimator
+        return super()._can_share(params) and svc.multi_class == "ovo" and not wanted(svc.probability)
 
     def _check_data(self, machine: Any, X: Any, y: Any, weight: Any) -> tuple[Any, Any]:
         points, labels = machine._check_fit_data(X, y)

@@ -8,20 +8,27 @@ from typing import Any, Final
 import numpy as np
 import scipy.sparse as sp
 
-from dualgap.estimators import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM
+from dualgap.estimators import (
+    SVC,
+    SVDD,
+    SVR,
+    LinearOneClassSVM,
+    LinearSVC,
+    LinearSVDD,
+    LinearSVR,
+    NuSVC,
+    NuSVR,
+    OneClassSVM,
+)
 from dualgap.result import Certificate, Event
 
 FORMAT: Final = "dualgap model"
 VERSION: Final = 1
 
-ESTIMATORS: Final[dict[str, Any]] = {cls.__name__: cls for cls in (SVC, NuSVC, SVR, NuSVR, OneClassSVM, SVDD)}
+LINEAR: Final = (LinearSVC, LinearSVR, LinearOneClassSVM, LinearSVDD)
+ESTIMATORS: Final[dict[str, Any]] = {cls.__name__: cls for cls in (SVC, NuSVC, SVR, NuSVR, OneClassSVM, SVDD, *LINEAR)}
 CLASSIFIERS: Final = (SVC, NuSVC)
-# Parameters that are functions, and what to do instead of storing one.
-CODE: Final = {
-    "kernel": "use a kernel by name or a precomputed matrix, or pickle the estimator",
-    "parametric": "fit without it, or pickle the estimator",
-}
-# Never stored: a callback watches a fit that is over.
+# Never stored: a callback watches a fit that is over, and functions are given again by who loads the file.
 DROPPED: Final = frozenset({"callback", "parametric"})
 # Labels that are numbers are stored in the widest type of their kind and come back in their own.
 LABEL_STORAGE: Final = {"b": np.bool_, "i": np.int64, "u": np.int64, "f": np.float64}

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import math
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from dualgap.approximation import Approximation
 from dualgap.certificate import combine
-from dualgap.estimators import SVDD, NuSVR, OneClassSVM
+from dualgap.estimators import SVC, SVDD, LinearOneClassSVM, LinearSVC, LinearSVDD, LinearSVR, NuSVR, OneClassSVM
+from dualgap.formats.model_calibration import decode_calibration
+from dualgap.formats.model_content import Content, brief, natural, number, optional_number, texts
 from dualgap.formats.model_layout import (
     ASSESSED,
     CERTIFICATE_NUMBERS,
@@ -21,10 +21,10 @@ from dualgap.formats.model_layout import (
     DROPPED,
     ESTIMATORS,
     EVENT_ORDER,
-    EXCERPT,
     FORMAT,
     LABEL_STORAGE,
     LABEL_TYPES,
+    LINEAR,
     MAX_DEGREE,
     VALUES,
     VERSION,
@@ -35,93 +35,91 @@ from dualgap.kernels.lowrank import APPROXIMATIONS
 from dualgap.result import Certificate, Event, History, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
 
-class Content:
-    """Arrays and text of a file, handed out once each and checked on the way."""
-
-    def __init__(self, arrays: dict[str, NDArray[Any]], metadata: dict[str, str]) -> None:
-        self.arrays, self.metadata = arrays, metadata
-
-    def text(self, name: str) -> str:
-        """An entry of the metadata."""
-        if name not in self.metadata:
-            raise ModelFileError(f"has no {name!r} in its metadata: not a dualgap model")
-        return self.metadata[name]
-
-    def json(self, name: str) -> dict[str, Any]:
-        """An entry of the metadata that is a JSON object."""
-        try:
-            value = json.loads(self.text(name))
-        except RecursionError as error:
-            raise ModelFileError(f"{name} is nested too deeply") from error
-        except ModelFileError:
-            raise
-        except ValueError as error:
-            raise ModelFileError(f"{name} is not JSON ({_brief(error)})") from error
-        if not isinstance(value, dict):
-            raise ModelFileError(f"{name} is not a JSON object")
-        return value
-
-    def array(self, name: str, dtypes: Iterable[type], shape: tuple[int | None, ...]) -> NDArray[Any]:
-        """The array, of one of the dtypes and of a shape (None stands for any length)."""
-        array = self.arrays.pop(name, None)
-        if array is None:
-            raise ModelFileError(f"array {name!r} is missing")
-        if array.dtype not in [np.dtype(dtype) for dtype in dtypes]:
-            raise ModelFileError(f"array {name!r} is of dtype {array.dtype}, which it cannot be")
-        if array.ndim != len(shape) or any(
-            want is not None and want != have for want, have in zip(shape, array.shape, strict=True)
-        ):
-            wanted = " x ".join("any" if length is None else str(length) for length in shape)
-            raise ModelFileError(f"array {name!r} has shape {array.shape} where {wanted} is expected")
-        return array
-
-    def numbers(self, name: str, shape: tuple[int | None, ...], dtypes: Iterable[type] = (np.float64,)) -> Any:
-        """An array of finite floats."""
-        array = self.array(name, dtypes, shape)
-        if not np.all(np.isfinite(array)):
-            raise ModelFileError(f"array {name!r} holds values that are not finite")
-        return array
-
-    def naturals(self, name: str, dtype: type, shape: tuple[int | None, ...], below: int) -> NDArray[Any]:
-        """An array of integers from 0 to `below` - 1."""
-        array = self.array(name, (dtype,), shape)
-        if array.size and (array.min() < 0 or array.max() >= below):
-            raise ModelFileError(f"array {name!r} holds values outside 0 to {below - 1}")
-        return array
-
-    def finish(self) -> None:
-        """Refuse what was not asked for."""
-        if self.arrays:
-            raise ModelFileError(f"array {min(self.arrays)!a:.24} belongs to no {self.text('estimator')}")
-
-
-def restore(content: Content) -> Any:
-    """The estimator that `content` describes."""
+def restore(content: Content, parametric: Any = None) -> Any:
+    """The estimator that `content` describes, with the functions that its fit had."""
     _check_format(content)
     name = content.text("estimator")
     if name not in ESTIMATORS:
         raise ModelFileError(f"estimator {name!a:.24} is not one of {', '.join(ESTIMATORS)}")
     estimator = _decode_params(ESTIMATORS[name], content.json("params"))
-    estimator._kernel = _decode_kernel(content.json("kernel"), estimator)
-    estimator._gamma = estimator._kernel.gamma
     fit = content.json("fit")
-    _decode_shape(estimator, fit)
-    tasks = 1
-    if isinstance(estimator, CLASSIFIERS):
-        tasks = _decode_classes(estimator, content, fit)
-    _decode_support(estimator, content, fit)
-    estimator.approximation_ = _decode_approximation(content, fit, len(estimator.support_))
-    _decode_solution(estimator, content, tasks)
-    if isinstance(estimator, SVDD):
-        estimator._constant_diagonal = _optional_number(fit.get("constant_diagonal"), "constant_diagonal")
+    if isinstance(estimator, LINEAR):
+        tasks = _decode_linear(estimator, content, fit)
+    else:
+        tasks = _decode_kernel_machine(estimator, content, fit)
+    _decode_functions(estimator, content, parametric)
     _decode_story(estimator, content, fit, tasks)
     content.finish()
     return estimator
+
+
+def _decode_kernel_machine(estimator: Any, content: Content, fit: dict[str, Any]) -> int:
+    """Set what predicts; return the number of binary tasks."""
+    estimator._kernel = _decode_kernel(content.json("kernel"), estimator)
+    estimator._gamma = estimator._kernel.gamma
+    _decode_shape(estimator, fit)
+    tasks = 1
+    if isinstance(estimator, CLASSIFIERS):
+        tasks = _decode_tasks(estimator, content, fit)
+    _decode_support(estimator, content, fit)
+    estimator.approximation_ = _decode_approximation(content, fit, len(estimator.support_))
+    _decode_solution(estimator, content, tasks)
+    decode_calibration(estimator, content, tasks)
+    estimator.parametric_coef_ = np.empty((tasks, 0))
+    if isinstance(estimator, SVDD):
+        estimator._constant_diagonal = optional_number(fit.get("constant_diagonal"), "constant_diagonal")
+    return tasks
+
+
+def _decode_linear(estimator: Any, content: Content, fit: dict[str, Any]) -> int:
+    """Set what predicts; return the number of tasks."""
+    _decode_features(estimator, fit)
+    classifier = isinstance(estimator, LinearSVC)
+    classes = _decode_classes(content, fit) if classifier else None
+    if classes is not None:
+        estimator.classes_ = classes
+    rows = len(classes) if classes is not None and len(classes) > 2 else 1
+    shape = (estimator.n_features_in_,) if isinstance(estimator, LinearSVR) else (rows, estimator.n_features_in_)
+    coef = content.numbers("coef", shape)
+    intercept = content.numbers("intercept", (None,))
+    if type(fit.get("biased")) is not bool or len(intercept) != (rows if fit["biased"] else 1):
+        raise ModelFileError("the biases are not one a task")
+    estimator.coef_ = sp.csr_matrix(coef) if fit.get("sparsified") is True and classifier else coef
+    estimator.intercept_ = intercept if fit["biased"] else float(intercept[0])
+    if isinstance(estimator, LinearOneClassSVM | LinearSVDD):
+        estimator.offset_ = content.numbers("offset", (1,))
+    if isinstance(estimator, LinearSVDD):
+        estimator.center_ = coef[0] / 2.0  # the weights are twice the centre, exactly
+        estimator.radius_ = float(content.numbers("radius", (1,))[0])
+    jointly = classifier and estimator.multi_class == "crammer_singer"
+    # Machines that take no functions say so for all tasks at once.
+    alone = jointly or (classifier and estimator.penalty == "l1")
+    estimator.parametric_coef_ = np.empty((1 if alone else rows, 0))
+    return 1 if jointly else rows
+
+
+def _decode_functions(estimator: Any, content: Content, parametric: Any) -> None:
+    """Coefficients of semi-parametric functions, and the functions, which the caller has."""
+    if "parametric_coef" not in content.arrays:
+        if parametric is not None:
+            raise ModelFileError("holds a model without parametric functions; load it without parametric")
+        return
+    rows = len(estimator.parametric_coef_)
+    coefficients = content.numbers("parametric_coef", (rows, None))
+    if parametric is None:
+        raise ModelFileError(
+            f"holds a model with {coefficients.shape[1]} parametric functions, and no file holds functions; pass "
+            f"those of the fit again, load(path, parametric=...)"
+        )
+    if not callable(parametric) and len(parametric) != coefficients.shape[1]:
+        raise ModelFileError(f"holds a model with {coefficients.shape[1]} parametric functions, not {len(parametric)}")
+    estimator.parametric_coef_ = coefficients
+    estimator.parametric = parametric
 
 
 def _check_format(content: Content) -> None:
@@ -130,10 +128,6 @@ def _check_format(content: Content) -> None:
     version = content.text("version")
     if version != str(VERSION):
         raise ModelFileError(f"written in version {version!a:.12} of the format, not {VERSION}; use another dualgap")
-
-
-def _brief(error: Exception) -> str:
-    return " ".join(str(error).split())[:EXCERPT]
 
 
 def _decode_params(cls: Any, params: dict[str, Any]) -> Any:
@@ -147,7 +141,7 @@ def _decode_params(cls: Any, params: dict[str, Any]) -> Any:
         estimator = cls(**params)
         estimator._validate_params()
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
-        raise ModelFileError(f"params are none of {cls.__name__} ({_brief(error)})") from error
+        raise ModelFileError(f"params are none of {cls.__name__} ({brief(error)})") from error
     return estimator
 
 
@@ -162,63 +156,50 @@ def _decode_kernel(stored: dict[str, Any], estimator: Any) -> Kernel:
     name = stored.get("name")
     if name not in NAMES or name != estimator.kernel:
         raise ModelFileError("the fitted kernel is not the one that params name")
-    gamma, coef0, degree = (_number(stored.get(key), key) for key in ("gamma", "coef0", "degree"))
+    gamma, coef0, degree = (number(stored.get(key), key) for key in ("gamma", "coef0", "degree"))
     if gamma < 0 or not 0 <= degree <= MAX_DEGREE:
         raise ModelFileError("gamma or degree of the kernel is out of range")
     # The degree as it stands: numpy raises to an integer power in its own way.
     return Kernel(name, gamma=float(gamma), coef0=float(coef0), degree=degree)
 
 
-def _number(value: Any, name: str) -> Any:
-    if not isinstance(value, Real) or isinstance(value, bool):
-        raise ModelFileError(f"{name} is not a number")
-    try:
-        finite = math.isfinite(value)
-    except OverflowError:
-        finite = False
-    if not finite:
-        raise ModelFileError(f"{name} is not finite")
-    return value
-
-
-def _optional_number(value: Any, name: str) -> float | None:
-    return None if value is None else float(_number(value, name))
-
-
-def _natural(value: Any, name: str) -> int:
-    # Lengths of arrays fit in 63 bits; bool is an int to isinstance.
-    if type(value) is not int or not 0 <= value < 2**63:
-        raise ModelFileError(f"{name} is not a natural number")
-    return value
-
-
-def _texts(value: Any, name: str, count: int | None = None) -> list[str]:
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise ModelFileError(f"{name} is not a list of texts")
-    if count is not None and len(value) != count:
-        raise ModelFileError(f"{name} has {len(value)} entries where {count} are expected")
-    return value
-
-
 def _decode_shape(estimator: Any, fit: dict[str, Any]) -> None:
     shape = fit.get("shape")
     if not isinstance(shape, list) or len(shape) != 2:
         raise ModelFileError("shape is not that of a table")
-    estimator.shape_fit_ = (_natural(shape[0], "shape"), _natural(shape[1], "shape"))
-    estimator.n_features_in_ = _natural(fit.get("features"), "features")
+    estimator.shape_fit_ = (natural(shape[0], "shape"), natural(shape[1], "shape"))
+    _decode_features(estimator, fit)
     if estimator.n_features_in_ != shape[1] or (estimator.kernel == "precomputed" and shape[0] != shape[1]):
         raise ModelFileError("shape and number of features do not fit together")
+
+
+def _decode_features(estimator: Any, fit: dict[str, Any]) -> None:
+    estimator.n_features_in_ = natural(fit.get("features"), "features")
     if fit.get("names") is not None:
-        names = _texts(fit["names"], "names", estimator.n_features_in_)
+        names = texts(fit["names"], "names", estimator.n_features_in_)
         estimator.feature_names_in_ = np.array(names, dtype=object)
 
 
-def _decode_classes(estimator: Any, content: Content, fit: dict[str, Any]) -> int:
+def _decode_tasks(estimator: Any, content: Content, fit: dict[str, Any]) -> int:
     """Set the classes; return the number of binary tasks they make."""
+    estimator.classes_ = _decode_classes(content, fit)
+    count = len(estimator.classes_)
+    estimator.class_weight_ = content.numbers("class_weight", (count,))
+    estimator._tie_order = None
+    if "tie_order" in content.arrays:
+        order = content.naturals("tie_order", np.int64, (count,), count)
+        if len(np.unique(order)) != count:
+            raise ModelFileError("array 'tie_order' is no order of the classes")
+        estimator._tie_order = order
+    estimator._against_rest = count > 2 and isinstance(estimator, SVC) and estimator.multi_class == "ovr"
+    return count if estimator._against_rest else count * (count - 1) // 2
+
+
+def _decode_classes(content: Content, fit: dict[str, Any]) -> NDArray[Any]:
     stored = fit.get("classes")
     kind = stored.get("type") if isinstance(stored, dict) else None
     if kind in ("str", "object"):
-        labels = _texts(stored.get("labels"), "labels")  # type: ignore[union-attr]
+        labels = texts(stored.get("labels"), "labels")  # type: ignore[union-attr]
         if labels != sorted(set(labels)):
             raise ModelFileError("the class labels are not in order")
         classes = np.array(labels, dtype=object if kind == "object" else np.str_)
@@ -226,13 +207,9 @@ def _decode_classes(estimator: Any, content: Content, fit: dict[str, Any]) -> in
         classes = _decode_numeric_labels(content, np.dtype(kind))
     else:
         raise ModelFileError("the type of the class labels is unknown")
-    count = len(classes)
-    if count < 2:
-        raise ModelFileError(f"a classifier of {count} classes")
-    estimator.classes_ = classes
-    estimator.class_weight_ = content.numbers("class_weight", (count,))
-    estimator._against_rest = count > 2 and getattr(estimator, "multi_class", "ovo") == "ovr"
-    return count if estimator._against_rest else count * (count - 1) // 2
+    if len(classes) < 2:
+        raise ModelFileError(f"a classifier of {len(classes)} classes")
+    return classes
 
 
 def _decode_numeric_labels(content: Content, dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -307,31 +284,31 @@ def _decode_solution(estimator: Any, content: Content, tasks: int) -> None:
     estimator._dual_coef = content.numbers("dual_coef", (rows, count))
     estimator.dual_coef_ = estimator._public(estimator._dual_coef)
     estimator.intercept_ = content.numbers("intercept", (tasks,))
-    estimator.parametric_coef_ = np.empty((tasks, 0))
     if isinstance(estimator, OneClassSVM | SVDD):
         estimator.offset_ = content.numbers("offset", (1,))
     if isinstance(estimator, SVDD):
         estimator.radius_ = float(content.numbers("radius", (1,))[0])
-    if isinstance(estimator, NuSVR):
+    if isinstance(estimator, NuSVR) and "epsilon" in content.arrays:  # other libraries do not tell
         estimator.epsilon_ = float(content.numbers("epsilon", (1,))[0])
 
 
 def _decode_story(estimator: Any, content: Content, fit: dict[str, Any], tasks: int) -> None:
-    notes = _texts(fit.get("notes"), "notes", tasks)
+    notes = texts(fit.get("notes"), "notes", tasks)
     rows = content.array("certificates", (np.float64,), (tasks, CERTIFICATE_NUMBERS)).tolist()
     estimator.certificates_ = [Certificate(*[*row, note]) for row, note in zip(rows, notes, strict=True)]
     estimator.certificate_ = combine(estimator.certificates_)
     histories = _decode_histories(content, tasks)
     estimator.history_ = histories[0] if tasks == 1 else histories
     classifier = isinstance(estimator, CLASSIFIERS)
-    iterations = content.naturals("n_iter", np.int64, (tasks,), 2**31 if classifier else 2**63)
+    iterations = content.naturals("n_iter", np.int64, (tasks if classifier else 1,), 2**31 if classifier else 2**63)
     estimator.n_iter_ = iterations.astype(np.int32) if classifier else int(iterations[0])
     solver, status = fit.get("solver"), fit.get("status")
-    if not isinstance(solver, str) or not isinstance(status, str) or status not in Status.__members__:
+    if not isinstance(solver, str) or (status is not None and status not in tuple(Status.__members__)):
         raise ModelFileError("solver or status is unknown")
     estimator.solver_ = solver
-    estimator.status_ = Status[status]
-    estimator.fit_status_ = int(estimator.status_ not in (Status.CONVERGED, Status.STOPPED))
+    # A model that another library has trained has none.
+    estimator.status_ = None if status is None else Status[status]
+    estimator.fit_status_ = int(estimator.status_ not in (Status.CONVERGED, Status.STOPPED, None))
 
 
 def _decode_histories(content: Content, tasks: int) -> list[History]:

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from dualgap.estimators import SVDD
+from dualgap.estimators import SVC, SVDD
+from dualgap.formats.model_calibration import encode_calibration
 from dualgap.formats.model_layout import (
     ASSESSED,
     CERTIFICATE_NUMBERS,
     CLASSIFIERS,
-    CODE,
     COUNTS,
     DROPPED,
     LABEL_STORAGE,
     LABEL_TYPES,
+    LINEAR,
     VALUES,
 )
 from dualgap.result import Event, History
@@ -29,14 +30,13 @@ if TYPE_CHECKING:
 def encode_params(estimator: Any) -> dict[str, Any]:
     """Constructor parameters as JSON can hold them."""
     stored = {}
-    asked = getattr(estimator, "multi_class", "ovo") == "ovr" and len(estimator.classes_) > 2
+    asked = isinstance(estimator, SVC) and estimator.multi_class == "ovr" and len(estimator.classes_) > 2
     if asked != getattr(estimator, "_against_rest", False):
         raise ValueError(
             f"multi_class={estimator.multi_class!r} was set after the fit with another; fit it again first."
         )
+    _refuse_code(estimator)
     for name, value in estimator.get_params(deep=False).items():
-        if name in CODE and not (value is None or isinstance(value, str)):
-            raise ValueError(f"{name}={value!r} is code, which a model file does not hold; {CODE[name]} (joblib.dump).")
         if name in DROPPED:
             continue
         if name == "class_weight" and isinstance(value, dict):
@@ -46,6 +46,19 @@ def encode_params(estimator: Any) -> dict[str, Any]:
             value = None  # a generator's state decides nothing: fits are deterministic
         stored[name] = _plain(name, value)
     return stored
+
+
+def _refuse_code(estimator: Any) -> None:
+    kernel = getattr(estimator, "kernel", "linear")
+    if not isinstance(kernel, str):
+        raise ValueError(
+            f"kernel={kernel!r} is code, which a model file does not hold; use a kernel by name or a precomputed "
+            f"matrix, or pickle the estimator (joblib.dump)."
+        )
+    if (estimator.parametric is None) != (estimator.parametric_coef_.shape[1] == 0):
+        raise ValueError(
+            f"parametric={estimator.parametric!r} was set after a fit with other functions; fit it again first."
+        )
 
 
 def _plain(name: str, value: Any) -> Any:
@@ -74,20 +87,29 @@ def encode_kernel(estimator: Any) -> dict[str, Any]:
 
 def encode_fit(estimator: Any) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """All arrays, and what else describes the fit."""
-    arrays, layout = _encode_vectors(estimator)
-    arrays |= _encode_solution(estimator) | _encode_story(estimator)
     fit = {
         "solver": estimator.solver_,
-        "status": estimator.status_.name,
-        "shape": [int(length) for length in estimator.shape_fit_],
+        "status": None if estimator.status_ is None else estimator.status_.name,
         "features": int(estimator.n_features_in_),
         "names": _names(estimator),
-        "vectors": layout,
         "notes": [certificate.note for certificate in estimator.certificates_],
     }
-    if isinstance(estimator, CLASSIFIERS):
+    arrays = _encode_story(estimator)
+    if estimator.parametric_coef_.shape[1]:
+        arrays["parametric_coef"] = np.asarray(estimator.parametric_coef_, dtype=np.float64)
+    if hasattr(estimator, "classes_"):
         fit["classes"], labels = _encode_classes(estimator.classes_)
-        arrays |= labels | {"class_weight": np.asarray(estimator.class_weight_, dtype=np.float64)}
+        arrays |= labels
+    if isinstance(estimator, LINEAR):
+        weights, more = _encode_weights(estimator)
+        return arrays | weights, fit | more
+    vectors, layout = _encode_vectors(estimator)
+    arrays |= vectors | _encode_solution(estimator) | encode_calibration(estimator)
+    fit |= {"shape": [int(length) for length in estimator.shape_fit_], "vectors": layout}
+    if isinstance(estimator, CLASSIFIERS):
+        if estimator._tie_order is not None:
+            arrays["tie_order"] = np.asarray(estimator._tie_order, dtype=np.int64)
+        arrays["class_weight"] = np.asarray(estimator.class_weight_, dtype=np.float64)
     if isinstance(estimator, SVDD):
         fit["constant_diagonal"] = estimator._constant_diagonal
     found = estimator.approximation_
@@ -112,19 +134,34 @@ def _encode_vectors(estimator: Any) -> tuple[dict[str, NDArray[Any]], str]:
     return {f"support_vectors.{part}": array for part, array in parts.items()}, layout
 
 
-def _encode_solution(estimator: Any) -> dict[str, NDArray[Any]]:
-    scalars = {"offset": "offset_", "radius": "radius_", "epsilon": "epsilon_"}
-    found = {
+def _scalars(estimator: Any) -> dict[str, NDArray[Any]]:
+    """Numbers that only some of the estimators have."""
+    names = {"offset": "offset_", "radius": "radius_", "epsilon": "epsilon_"}
+    return {
         name: np.asarray(getattr(estimator, attribute), dtype=np.float64).reshape(1)
-        for name, attribute in scalars.items()
+        for name, attribute in names.items()
         if hasattr(estimator, attribute)
     }
+
+
+def _encode_weights(estimator: Any) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Weights of a linear estimator, and in which containers it has them."""
+    coef = estimator.coef_
+    arrays = {
+        "coef": coef.toarray() if sp.issparse(coef) else np.asarray(coef, dtype=np.float64),
+        "intercept": np.asarray(estimator.intercept_, dtype=np.float64).reshape(-1),
+        **_scalars(estimator),
+    }
+    return arrays, {"sparsified": sp.issparse(coef), "biased": np.ndim(estimator.intercept_) > 0}
+
+
+def _encode_solution(estimator: Any) -> dict[str, NDArray[Any]]:
     return {
         "support": estimator.support_,
         "n_support": np.asarray(estimator.n_support_, dtype=np.int32),
         "dual_coef": estimator._dual_coef,
         "intercept": estimator.intercept_,
-        **found,
+        **_scalars(estimator),
     }
 
 

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING
 
 import numba as nb
 import numpy as np
-from scipy.optimize import linprog
 
 from dualgap.certificate import judge
 from dualgap.constraints import Groups
@@ -163,6 +162,8 @@ def _steepest_direction(
     members = np.concatenate([up, down])
     towards = np.concatenate([np.ones(up.size), -np.ones(down.size)])
     scale = np.maximum(np.abs(F).max(axis=0, initial=0.0), 1e-300)
+    from scipy.optimize import linprog  # a quarter of a second that most runs never need
+
     answer = linprog(
         -towards * pull[members] / strongest,
         A_ub=np.ones((1, members.size)),
