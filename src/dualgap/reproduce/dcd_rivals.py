@@ -139,7 +139,7 @@ def _of_liblinear(
         total = float(losses.sum() if kind == "hinge" else losses @ losses)
         path.append((seconds, float(0.5 * w @ w + total)))
         # The next fit takes about twice as long as this one.
-        if 3.0 * sum(t for t, _ in path) > limit or path[-1][1] - best <= _GAP * best:
+        if sum(t for t, _ in path) + 2.0 * seconds > limit or path[-1][1] - best <= _GAP * best:
             break
     return path
 
