@@ -70,7 +70,11 @@ def test_drawings_are_svg_and_leave_out_what_has_no_place():
     lines = picture.findall(".//{http://www.w3.org/2000/svg}polyline")
     assert len(lines[0].attrib["points"].split()) == 2
     pixels = ET.fromstring(draw_digits(record().digits[0])).findall(".//{http://www.w3.org/2000/svg}rect")
-    assert [p.attrib["fill"] for p in pixels[1:]][:2] == ["rgb(0,0,0)", "rgb(255,255,255)"]
+    # White is the paper's; [0, 0.5] below.
+    assert [(p.attrib["x"], p.attrib["fill"]) for p in pixels[1:]] == [("0", "#000"), ("0", "#888"), ("4", "#444")]
+    alike = draw_digits(Digits("d", "D", [[[1.0, 1.0, -1.0, 1.0]]], ["7"]))
+    strips = ET.fromstring(alike).findall(".//{http://www.w3.org/2000/svg}rect")[1:]
+    assert [(p.attrib["x"], p.attrib["width"]) for p in strips] == [("0", "8"), ("12", "4")]
     empty = Figure("e", "E", "x", "y", [Line("none", [], []), Line("bad", [0.0], [-1.0])], log_x=True)
     assert ET.fromstring(draw(empty)) is not None
 
