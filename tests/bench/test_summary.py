@@ -6,11 +6,12 @@ import importlib.util
 import json
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
 
-from dualgap.bench import kernel, linear, machine, summary
+from dualgap.bench import kernel, l1_series, linear, machine, summary
 from dualgap.bench.kernel import Settings
 from dualgap.bench.linear import LinearSettings
 from dualgap.bench.packages import OURS
@@ -26,7 +27,7 @@ def runs(library, seconds, precision="float64"):
 
 
 def capped(ours):
-    peer = Runs("libsvm", "float64", reason="ended after 10 s, 10 times dualgap's time, at tol=1e-5", stopped=10.0)
+    peer = Runs("libsvm", "float64", reason="ended after 10 s at tol=1e-5", stopped=10.0)
     return Comparison(peer, ours)
 
 
@@ -178,6 +179,33 @@ def test_problems_beyond_the_budget_are_named(stage, tmp_path, monkeypatch):
     assert "for lack of time: breast_cancer" in shown
     part = summary.read_summary(tmp_path / "bench.json")["parts"]["linear"]
     assert "breast_cancer_hinge_C10" in part["left_out"]
+
+
+def test_l1_machines_stand_beside_the_others(stage, tmp_path, monkeypatch):
+    def ran(library, cpu, error, note=""):
+        return SimpleNamespace(library=library, cpu=cpu, error=error, note=note, tol=None, features=3)
+
+    def compare(name, loss, settings, tell):
+        asked.append((name, settings))
+        peers = {"hinge": ran("highs", 6.0, 1e-9), "squared_hinge": ran("liblinear", 9.0, 1e-3, "over the limit")}
+        return SimpleNamespace(rows=20, columns=5, ours=ran(OURS, 2.0, 1e-7), peer=peers[loss])
+
+    asked = []
+    home = SimpleNamespace(
+        LOSSES=("hinge", "squared_hinge"), SETS=("breast_cancer",), USUAL=(), L1Settings=lambda *a: a, compare=compare
+    )
+    monkeypatch.setattr(l1_series, "available", lambda: True)
+    monkeypatch.setattr(l1_series, "_home", lambda: home)
+    monkeypatch.setattr("dualgap.cli.bench_all._draw", lambda report, path: "")
+    names = ["l1_breast_cancer_hinge", "l1_breast_cancer_squared_hinge"]
+    shown = invoke("-p", names[0], "-p", names[1], "--output", tmp_path).output
+    assert asked == [("breast_cancer", (1.0, 1e-6, 3, 60.0))] * 2
+    assert ">4.5x" in shown
+    text = summary.markdown(summary.read_summary(tmp_path / "bench.json"))
+    assert "| highs, float64 input | 3.0 (1 problem, least 3.00) |" in text
+    assert "| liblinear, float64 input | –; 1 more ended at the cap |" in text
+    assert "| l1_breast_cancer_hinge | L1 hinge C=1 | 20 x 5 | 2.00 s | 6.00 s (highs) | 3.0 |" in text
+    assert "L1 machines" in (tmp_path / "bench.html").read_text()
 
 
 @pytest.mark.parametrize(

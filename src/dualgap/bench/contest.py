@@ -221,22 +221,16 @@ class Contest:
             # It ran out of iterations: what its default tolerance leads to is not known yet.
             reached = gap_at(begin)
             if reached is None:
-                return self._given_up(first, cap, begin)
+                return _given_up(first, cap, begin)
             if isinstance(reached, str):
                 return Runs(first.library, first.precision, reason=f"{reached} at tol={begin:.1e}")
         known = {begin: tried[begin].gap or 0.0}
         found = loosest_tolerance(gap_at, gap, known, self.longest_step, _CAPPED)
         if found.capped is not None:
-            return self._given_up(first, cap, found.capped)
+            return _given_up(first, cap, found.capped)
         if found.tol is None:
             return Runs(first.library, first.precision, reason=found.reason)
         return tried[found.tol]
-
-    def _given_up(self, first: Runs, cap: float | None, tol: float) -> Runs:
-        """What is known of a peer whose fit was ended at the cap, and that reached the gap with no looser tolerance."""
-        assert cap is not None  # or nothing would have been ended
-        reason = f"ended after {cap:.3g} s, {self.settings.cap:g} times dualgap's time, at tol={tol:.1e}"
-        return Runs(first.library, first.precision, reason=reason, stopped=cap)
 
     def _repeat(self, comparisons: list[Comparison]) -> None:
         """The remaining fits, peers and dualgap in turn; one that several comparisons share is fitted once a round.
@@ -269,3 +263,9 @@ class Contest:
 def _by_goal(comparisons: list[Comparison]) -> list[Comparison]:
     """Comparisons with the same runs of ours side by side."""
     return sorted(comparisons, key=lambda c: c.ours.goal.get("gap_tol", 0.0))
+
+
+def _given_up(first: Runs, cap: float | None, tol: float) -> Runs:
+    """What is known of a peer whose fit was ended at the cap, and that reached the gap with no looser tolerance."""
+    assert cap is not None  # or nothing would have been ended
+    return Runs(first.library, first.precision, reason=f"ended after {cap:.3g} s at tol={tol:.1e}", stopped=cap)

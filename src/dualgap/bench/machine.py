@@ -17,6 +17,7 @@ _BELOW = ("numpy", "scipy", "numba", "scikit-learn")
 _PACKAGES = {
     "kernel": (*_BELOW, "scikit-learn-intelex", "daal", "libsvm-official", "tbb"),
     "linear": (*_BELOW, "liblinear-official", "skglm", "snapml"),
+    "l1": _BELOW,
     "papers": _BELOW,
 }
 

@@ -19,13 +19,14 @@ _LOOK = {
     "intelex": ("#009E73", "D"),
     "libsvm": ("#CC79A7", "^"),
     "liblinear": ("#CC79A7", "^"),
+    "highs": ("#E69F00", "D"),
     "sgd": ("#E69F00", "v"),
     "skglm": ("#009E73", "D"),
     "snapml": ("#56B4E9", "P"),
     "snapml-threads": ("#F0E442", "X"),
 }
 # What the gaps of a comparison are: of linear machines dualgap's own and those of peers to the best dual value.
-_GAP = {"kernel": "relative duality gap", "linear": "relative gap"}
+_GAP = {"kernel": "relative duality gap", "linear": "relative gap", "l1": "relative error"}
 # Gaps below have nothing to tell but that a problem was solved exactly; they are drawn here.
 _EXACT = 1e-13
 _STYLE: dict[str, Any] = {"float64": "-", "float32": (0, (4, 1.5))}

@@ -197,7 +197,7 @@ class LinearResult(Compared):
     spread: list[Runs] = field(default_factory=list)
 
 
-_RESULT: dict[str, type[Compared]] = {"kernel": ProblemResult, "linear": LinearResult}
+_RESULT: dict[str, type[Compared]] = {"kernel": ProblemResult, "linear": LinearResult, "l1": Compared}
 
 
 @dataclass

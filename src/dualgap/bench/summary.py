@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dualgap.bench.results import best_peer
-from dualgap.bench.tables import geometric_mean, in_seconds
+from dualgap.bench.tables import bound_text, geometric_mean, in_seconds
 
 if TYPE_CHECKING:
     from dualgap.bench.results import Compared, Comparison, Report
@@ -23,8 +23,9 @@ FORMAT, _SCHEMA = "dualgap bench all", 1
 _OVER: dict[str, tuple[tuple[str | None, str], ...]] = {
     "kernel": ((None, "float64"), (None, "float32"), ("scikit-learn", "float64"), ("libsvm", "float64")),
     "linear": ((None, "float64"), ("scikit-learn", "float64"), ("liblinear", "float64")),
+    "l1": (("highs", "float64"), ("liblinear", "float64")),
 }
-_TITLES = {"kernel": "Kernel machines", "linear": "Linear machines"}
+TITLES = {"kernel": "Kernel machines", "linear": "Linear machines", "l1": "L1 machines (processor time)"}
 _NOTHING = "–"
 
 
@@ -116,7 +117,7 @@ def _mean(report: Report, over: str | None, precision: str, *, named: bool) -> d
             ratios = []  # no gap in common, no fastest one
         found[side] = {"mean": geometric_mean(ratios), "least": min(ratios), "count": len(ratios)} if ratios else None
         found[f"{side}_capped"] = capped
-    return found if found["default"] or found["tight"] else None
+    return found if found["default"] or found["tight"] or found["tight_capped"] else None
 
 
 def read_summary(path: Path) -> dict[str, Any]:
@@ -165,7 +166,7 @@ def _part_markdown(kind: str, part: Mapping[str, Any]) -> str:
     gap = "" if settings["gap"] is None else f"relative gap {settings['gap']:g}"
     machine = part["machine"]
     lines = [
-        f"**{_TITLES.get(kind, kind)}** ({machine['processor']}, {machine['cores']} cores; dualgap "
+        f"**{TITLES[kind]}** ({machine['processor']}, {machine['cores']} cores; dualgap "
         f"{part['versions']['dualgap']}; {part['date']}). Ratios are the peer's time over dualgap's: above 1, dualgap "
         "is faster.\n",
         _means_table(part["means"], gap),
@@ -177,10 +178,12 @@ def _part_markdown(kind: str, part: Mapping[str, Any]) -> str:
 
 
 def _means_table(means: list[dict[str, Any]], gap: str) -> str:
-    headings = ["geometric mean over", "default tolerance", *([gap] if gap else [])]
+    usual = any(mean["default"] for mean in means)
+    headings = ["geometric mean over", *(["default tolerance"] if usual else []), *([gap] if gap else [])]
     rows = []
     for mean in means:
-        cells = [f"{mean['over']}, {mean['precision']} input", _mean_cell(mean["default"], 0)]
+        cells = [f"{mean['over']}, {mean['precision']} input"]
+        cells += [_mean_cell(mean["default"], 0)] if usual else []
         rows.append(cells + ([_mean_cell(mean["tight"], mean["tight_capped"])] if gap else []))
     return _table(headings, rows)
 
@@ -194,12 +197,13 @@ def _mean_cell(mean: Mapping[str, Any] | None, capped: int) -> str:
 
 
 def _problem_table(problems: list[dict[str, Any]], gap: str, kind: str) -> str:
-    fastest = "fastest peer" if kind == "kernel" else "scikit-learn"
-    headings = ["problem", "machine", "n x d", "dualgap", fastest, "ratio"]
+    usual = kind != "l1"
+    headings = ["problem", "machine", "n x d"]
+    headings += ["dualgap", "fastest peer" if kind == "kernel" else "scikit-learn", "ratio"] if usual else []
     headings += [f"dualgap, {gap}", "fastest peer", "ratio"] if gap else []
     rows = []
     for one in problems:
-        cells = [one["name"], one["title"], f"{one['n']} x {one['d']}", *_pair_cells(one["default"])]
+        cells = [one["name"], one["title"], f"{one['n']} x {one['d']}", *(_pair_cells(one["default"]) if usual else [])]
         rows.append(cells + (_pair_cells(one["tight"]) if gap else []))
     return _table(headings, rows)
 
@@ -211,7 +215,7 @@ def _pair_cells(pair: Mapping[str, Any] | None) -> list[str]:
     if pair["ratio"] is not None:
         return [ours, f"{in_seconds(pair['peer_seconds'])} s ({pair['peer']})", f"{pair['ratio']:.1f}"]
     if pair["at_least"] is not None:
-        return [ours, "ended at the cap", f"> {pair['at_least']:.0f}"]
+        return [ours, "ended at the cap", f"> {bound_text(pair['at_least'])}"]
     return [ours, "nobody got there", _NOTHING]
 
 

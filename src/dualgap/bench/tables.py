@@ -156,7 +156,12 @@ def ratio_text(comparison: Comparison) -> str:
     """The ratio, a bound of it where the peer was given up, or a dash."""
     if comparison.ratio is not None:
         return f"{comparison.ratio:.2f}"
-    return NOTHING if comparison.at_least is None else f">{comparison.at_least:.0f}x"
+    return NOTHING if comparison.at_least is None else f">{bound_text(comparison.at_least)}x"
+
+
+def bound_text(value: float) -> str:
+    """A lower bound in few digits, never rounded up."""
+    return f"{math.floor(value)}" if value >= 10.0 else f"{math.floor(10.0 * value) / 10.0:g}"
 
 
 def memory_table(results: Iterable[ProblemResult]) -> Table | None:

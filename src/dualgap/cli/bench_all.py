@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dualgap.cli.bench_output import run_with_progress
+from dualgap.cli.bench_output import print_means, print_table, run_with_progress
 from dualgap.cli.output import fact
 
 if TYPE_CHECKING:
@@ -21,19 +21,21 @@ if TYPE_CHECKING:
     from dualgap.bench.results import Report
 
 # The kinds in the order they are run, and the share of the time after which no problem of a kind is begun.
-_SHARES = {"kernel": 0.6, "linear": 1.0}
+_SHARES = {"kernel": 0.55, "linear": 0.85, "l1": 1.0}
 _REPEAT, _GAP, _LIMIT, _SEEDS = 3, 1e-6, 300.0, 5
 # A peer's fit is ended after so many times our time, and repeated only where it takes less than so many seconds: all of
 # it is to be over within an hour.
 _CAP, _BRIEF = 10.0, 5.0
 # Of linear machines only LIBLINEAR, by both of its doors; ``dualgap bench linear`` has more peers.
 _LINEAR_PEERS = ("scikit-learn", "liblinear")
+# Of L1 machines a peer has so many seconds for all its tolerances.
+_L1_LIMIT, _L1_LIMIT_QUICK = 60.0, 10.0
 
 
 def everything(
     problem: Annotated[
         list[str] | None,
-        typer.Option("--problem", "-p", metavar="NAME", help="A problem that bench kernel or bench linear lists."),
+        typer.Option("--problem", "-p", metavar="NAME", help="A problem that bench kernel or linear lists."),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="One fit of each, and no table at equal gaps.")] = False,
     budget: Annotated[
@@ -50,9 +52,9 @@ def everything(
         bool, typer.Option("--continue", "--resume", help="Run only what the files in --output lack.")
     ] = False,
 ) -> None:
-    """Run all comparisons with other libraries: kernel machines, then linear ones.
+    """Run all comparisons with other libraries: kernel machines, linear ones, and L1 machines.
 
-    Every finished problem is kept at once in bench-kernel.json and bench-linear.json; bench.json has the summary that
+    Every finished problem is kept at once, in a file for each kind of machine; bench.json has the summary that
     the README shows. Problems that the time is too short for are named there, and --continue runs them.
 
     Example: dualgap bench all --quick -p cpusmall -p reuters --output results
@@ -79,27 +81,31 @@ def everything(
 
 def _choose(names: list[str]) -> dict[str, Sequence[Any]]:
     """The problems of each kind; all usual ones of all kinds where none are named."""
-    from dualgap.bench import linear_problems, problems
+    from dualgap.bench import l1_series, linear_problems, problems
 
-    if not names:
-        return {"kernel": problems.select([]), "linear": linear_problems.select([])}
-    linear = {*linear_problems.PROBLEMS, *(one.data for one in linear_problems.PROBLEMS.values())}
+    sets = {one.data for one in linear_problems.PROBLEMS.values()}
+    known: dict[str, Any] = {
+        "kernel": set(problems.PROBLEMS),
+        "linear": sets | set(linear_problems.PROBLEMS),
+        "l1": set(l1_series.known()),
+    }
     for name in names:
-        if name not in problems.PROBLEMS and name not in linear:
+        if not any(name in one for one in known.values()):
             raise ValueError(
-                f"there is no problem {name!r}; see 'dualgap bench kernel --list' and 'bench linear --list'."
+                f"there is no problem {name!r}; 'dualgap bench kernel --list' and 'linear --list' name all."
             )
-    mine = [name for name in names if name in problems.PROBLEMS]
-    others = [name for name in names if name in linear]
-    found: dict[str, Sequence[Any]] = {}
-    if mine:
-        found["kernel"] = problems.select(mine)
-    if others:
-        found["linear"] = linear_problems.select(others)
-    return found
+    select: dict[str, Callable[[list[str]], Sequence[Any]]] = {
+        "kernel": problems.select,
+        "linear": linear_problems.select,
+        "l1": l1_series.select,
+    }
+    mine = {kind: [name for name in names if name in known[kind]] for kind in known}
+    found = {kind: select[kind](mine[kind]) for kind in known if mine[kind] or not names}
+    return {kind: chosen for kind, chosen in found.items() if chosen}
 
 
 def _settings(kind: str, quick: bool, cap: float) -> ContestSettings:
+    from dualgap.bench.contest import ContestSettings
     from dualgap.bench.kernel import Settings
     from dualgap.bench.linear import LinearSettings
     from dualgap.bench.machine import available_cores
@@ -114,6 +120,9 @@ def _settings(kind: str, quick: bool, cap: float) -> ContestSettings:
     }
     if kind == "kernel":
         return Settings(**common, memory=not quick)
+    if kind == "l1":
+        limit = _L1_LIMIT_QUICK if quick else _L1_LIMIT
+        return ContestSettings(repeat=common["repeat"], gap=_GAP, limit=limit, cap=None)
     return LinearSettings(**common, peers=_LINEAR_PEERS, seeds=0 if quick else _SEEDS, quick=quick)
 
 
@@ -136,24 +145,47 @@ def _check(
 def _run(
     kind: str, problems: Sequence[Any], settings: ContestSettings, deadline: float, output: Path | None, go_on: bool
 ) -> Report:
-    from dualgap.bench import kernel, linear
+    from dualgap.bench import kernel, l1_series, linear
     from dualgap.bench.machine import describe_machine, describe_versions
     from dualgap.bench.results import Report
     from dualgap.bench.summary import file_of
 
-    runners: dict[str, Callable[..., Report]] = {"kernel": kernel.run_all, "linear": linear.run_all}
+    runners: dict[str, Callable[..., Report]] = {
+        "kernel": kernel.run_all,
+        "linear": linear.run_all,
+        "l1": l1_series.run_all,
+    }
     report = Report(describe_machine(), describe_versions(kind), asdict(settings), kind=kind)
     file = None if output is None else output / file_of(kind)
     return run_with_progress(partial(runners[kind], problems, report, settings, deadline=deadline), file, go_on)
 
 
 def _tell(kind: str, report: Report) -> None:
+    from dualgap.bench.summary import TITLES
     from dualgap.cli.bench import tell_kernel, tell_linear
 
-    fact("comparison", f"{kind} machines")
-    (tell_kernel if kind == "kernel" else tell_linear)(report)
+    fact("comparison", TITLES[kind])
+    {"kernel": tell_kernel, "linear": tell_linear, "l1": _tell_l1}[kind](report)
     if report.left_out:
         fact("left out", f"for lack of time: {', '.join(report.left_out)}")
+
+
+def _tell_l1(report: Report) -> None:
+    """The table and means of L1 machines."""
+    from dualgap.bench.tables import Footnotes, comparison_table, means
+
+    notes, peers = Footnotes(), ("highs", "liblinear")
+    print_table(comparison_table(report.problems, "tight", notes, best=False))
+    print_means("mean ratio", means(report.problems, "tight", peers, best=False))
+    for line in notes.lines():
+        fact("", line)
+    fact("note", _L1_NOTE)
+
+
+_L1_NOTE = (
+    "Processor seconds of a fit with one thread. Ratio: the peer's time over dualgap's, > where it was not there in "
+    "its time. Gaps: how far the objective of the weights is above the best certified lower bound, relatively."
+)
 
 
 def _save(reports: dict[str, Report], output: Path) -> None:
@@ -193,17 +225,19 @@ def _draw(report: Report, path: Path) -> str:
 def _chapter(kind: str, report: Report, picture: str) -> Chapter:
     from dualgap.bench import linear_tables, tables
     from dualgap.bench.page import Chapter, facts_of
+    from dualgap.bench.summary import TITLES
     from dualgap.cli.bench import KERNEL_NOTE, LINEAR_NOTE
 
-    notes, kernel = tables.Footnotes(), kind == "kernel"
-    problem_table = tables.problem_table if kernel else linear_tables.problem_table
-    found: list[tuple[str, Any]] = [("Problems", problem_table(report.problems))]
-    found.append(("Default tolerance", tables.comparison_table(report.problems, "default", notes, best=kernel)))
+    notes, found = tables.Footnotes(), list[tuple[str, Any]]()
+    if kind != "l1":
+        problem_table = tables.problem_table if kind == "kernel" else linear_tables.problem_table
+        default = tables.comparison_table(report.problems, "default", notes, best=kind == "kernel")
+        found += [("Problems", problem_table(report.problems)), ("Default tolerance", default)]
     if report.settings["gap"] is not None:
         title = f"Relative gap {report.settings['gap']:g}"
-        found.append((title, tables.comparison_table(report.problems, "tight", notes)))
-    extra = {"Memory": tables.memory_table(report.problems)} if kernel else {}
-    extra |= {} if kernel else {"Seeds": linear_tables.spread_table(report.problems, notes)}
-    found += [(title, table) for title, table in extra.items() if table is not None]
-    lines = [*notes.lines(), KERNEL_NOTE if kernel else LINEAR_NOTE]
-    return Chapter(f"{kind.capitalize()} machines", facts_of(report), found, lines, picture)
+        found.append((title, tables.comparison_table(report.problems, "tight", notes, best=kind != "l1")))
+    memory = tables.memory_table(report.problems) if kind == "kernel" else None
+    spread = linear_tables.spread_table(report.problems, notes) if kind == "linear" else None
+    found += [(title, table) for title, table in (("Memory", memory), ("Seeds", spread)) if table is not None]
+    lines = [*notes.lines(), {"kernel": KERNEL_NOTE, "linear": LINEAR_NOTE, "l1": _L1_NOTE}[kind]]
+    return Chapter(TITLES[kind], facts_of(report), found, lines, picture)
