@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from dualgap.bench.results import best_peer
 from dualgap.bench.tables import bound_text, geometric_mean, in_seconds
 
 if TYPE_CHECKING:
-    from dualgap.bench.results import Compared, Comparison, Report
+    from dualgap.bench.results import Compared, Comparison, Report, Runs
 
 SUMMARY, PAGE = "bench.json", "bench.html"
 FORMAT, _SCHEMA = "dualgap bench all", 1
@@ -27,6 +28,7 @@ _OVER: dict[str, tuple[tuple[str | None, str], ...]] = {
 }
 TITLES = {"kernel": "Kernel machines", "linear": "Linear machines", "l1": "L1 machines (processor time)"}
 _NOTHING = "–"
+_QUANTILES = ("least", "median", "largest")
 
 
 def file_of(kind: str) -> str:
@@ -74,6 +76,19 @@ def _problem(kind: str, result: Compared) -> dict[str, Any]:
         "extra": result.extra,
         "default": _pair(default),
         "tight": _pair(best_peer(result.tight, precision) or _given_up(result.tight, precision)),
+        "seeds": [_seeds(one) for one in getattr(result, "spread", []) if one.times and not one.reason],
+    }
+
+
+def _seeds(runs: Runs) -> dict[str, Any]:
+    """Times to the common gap from one seed after the other."""
+    times = runs.times
+    return {
+        "library": runs.library,
+        "seeds": len(times),
+        "least": min(times),
+        "median": median(times),
+        "largest": max(times),
     }
 
 
@@ -172,6 +187,8 @@ def _part_markdown(kind: str, part: Mapping[str, Any]) -> str:
         _means_table(part["means"], gap),
         _problem_table(part["problems"], gap, kind),
     ]
+    if any(one["seeds"] for one in part["problems"]):
+        lines.append(_seed_table(part["problems"], gap))
     if part["left_out"]:
         lines.append(f"Not run for lack of time: {', '.join(part['left_out'])}.\n")
     return "\n".join(lines)
@@ -206,6 +223,16 @@ def _problem_table(problems: list[dict[str, Any]], gap: str, kind: str) -> str:
         cells = [one["name"], one["title"], f"{one['n']} x {one['d']}", *(_pair_cells(one["default"]) if usual else [])]
         rows.append(cells + (_pair_cells(one["tight"]) if gap else []))
     return _table(headings, rows)
+
+
+def _seed_table(problems: list[dict[str, Any]], gap: str) -> str:
+    """The times above are those of one seed: here is how far others are from them."""
+    rows = [
+        [one["name"], runs["library"], str(runs["seeds"]), *(f"{in_seconds(runs[k])} s" for k in _QUANTILES)]
+        for one in problems
+        for runs in one["seeds"]
+    ]
+    return _table([f"{gap}, from several seeds", "library", "seeds", *_QUANTILES], rows)
 
 
 def _pair_cells(pair: Mapping[str, Any] | None) -> list[str]:
