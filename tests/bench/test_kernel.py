@@ -118,23 +118,43 @@ def test_a_peer_that_is_missing_or_too_slow_is_left_out_with_the_reason(monkeypa
     assert "[1] scikit-learn: over the limit of 5 s" in notes.lines()
 
 
+class SlowWhenTight(InProcess):
+    """scikit-learn takes a hundred seconds at any tolerance but its default."""
+
+    def fit(self, goal, limit):
+        answer = super().fit(goal, limit)
+        if goal.get("tol", 1e-3) < 1e-3:
+            if limit < 100.0:
+                raise OverLimitError(f"over the limit of {limit:g} s")
+            return replace(answer, seconds=100.0)
+        return answer
+
+
 def test_a_peer_is_ended_at_the_cap_and_its_ratio_is_a_bound():
-    settings = Settings(repeat=1, gap=1e-6, cap=3.0, peers=("scikit-learn",))
-    result = run_problem(PROBLEM, settings, launch=InProcess)
+    settings = Settings(repeat=1, gap=1e-6, cap=8.0, peers=("scikit-learn",))
+    result = run_problem(PROBLEM, settings, launch=SlowWhenTight)
     (default,), (tight,) = result.default, result.tight
     # The cap is for the common gap only.
     assert default.ratio == SECONDS["scikit-learn"] / SECONDS[OURS]
     assert default.at_least is None
     assert tight.ratio is None
-    assert tight.peer.stopped == 3.0 * SECONDS[OURS]
-    assert tight.at_least == 3.0
-    assert tables.ratio_text(tight) == ">3x"
+    assert tight.peer.stopped == 8.0 * SECONDS[OURS]
+    assert tight.at_least == 8.0
+    assert tables.ratio_text(tight) == ">8x"
     assert (tables.bound_text(5.89), tables.bound_text(19.99)) == ("5.8", "19")  # a bound is not rounded up
-    assert tight.peer.reason.startswith("ended after 6 s at tol=")
+    assert tight.peer.reason.startswith("not there after 16 s, at tol=")
     # A looser tolerance was tried before it was given up.
     assert InProcess.log.count(("scikit-learn", "float64")) == 3
-    wide = run_problem(PROBLEM, replace(settings, cap=30.0), launch=InProcess)
-    assert wide.tight[0].ratio == 5.0
+    wide = run_problem(PROBLEM, replace(settings, cap=80.0), launch=SlowWhenTight)
+    assert wide.tight[0].ratio == 50.0
+
+
+def test_a_peer_beyond_the_cap_at_its_default_tolerance_is_not_run_at_tighter_ones():
+    settings = Settings(repeat=1, gap=1e-6, cap=3.0, peers=("scikit-learn",))
+    (tight,) = run_problem(PROBLEM, settings, launch=InProcess).tight
+    assert InProcess.log.count(("scikit-learn", "float64")) == 1
+    assert tight.peer.stopped == SECONDS["scikit-learn"]
+    assert tight.at_least == 5.0
 
 
 def test_slow_peers_may_be_left_at_one_fit():

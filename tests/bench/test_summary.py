@@ -27,7 +27,7 @@ def runs(library, seconds, precision="float64"):
 
 
 def capped(ours):
-    peer = Runs("libsvm", "float64", reason="ended after 10 s at tol=1e-5", stopped=10.0)
+    peer = Runs("libsvm", "float64", reason="not there after 10 s, at tol=1e-5", stopped=10.0)
     return Comparison(peer, ours)
 
 
@@ -160,7 +160,7 @@ def test_all_writes_one_page_and_goes_on(stage, tmp_path):
     page = (out / "bench.html").read_text()
     assert page.count("<svg") == 2
     assert '<td class="n">&gt;10x</td>' in page
-    assert "[1] libsvm: ended after 10 s" in page
+    assert "[1] libsvm: not there after 10 s" in page
     assert "<script" not in page
     assert "## Beside other libraries" in (out / "README.md").read_text()
     assert "add --continue" in invoke(*asked, code=2).output

@@ -208,6 +208,9 @@ class Contest:
         if first.gap is None:
             return Runs(first.library, first.precision, reason=first.reason, peak=first.peak)
         begin, raised = first.goal["tol"], self.raised.get(first.library, {})
+        if cap is not None and first.gap > gap and first.seconds is not None and first.seconds > cap:
+            # Whatever is tighter takes longer: there is no need to wait for it.
+            return _given_up(first, first.seconds, begin)
         tried = {begin: first}
 
         def gap_at(tol: float) -> float | str | None:
@@ -268,4 +271,5 @@ def _by_goal(comparisons: list[Comparison]) -> list[Comparison]:
 def _given_up(first: Runs, cap: float | None, tol: float) -> Runs:
     """What is known of a peer whose fit was ended at the cap, and that reached the gap with no looser tolerance."""
     assert cap is not None  # or nothing would have been ended
-    return Runs(first.library, first.precision, reason=f"ended after {cap:.3g} s at tol={tol:.1e}", stopped=cap)
+    reason = f"not there after {cap:.3g} s, at tol={tol:.1e}"
+    return Runs(first.library, first.precision, reason=reason, stopped=cap)

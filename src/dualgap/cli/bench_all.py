@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # The kinds in the order they are run, and the share of the time after which no problem of a kind is begun.
 _SHARES = {"kernel": 0.55, "linear": 0.85, "l1": 1.0}
-_REPEAT, _GAP, _LIMIT, _SEEDS = 3, 1e-6, 300.0, 5
+_REPEAT, _GAP, _LIMIT, _SEEDS = 3, 1e-6, 120.0, 5
 # A peer's fit is ended after so many times our time, and repeated only where it takes less than so many seconds: all of
 # it is to be over within an hour.
 _CAP, _BRIEF = 10.0, 5.0

@@ -84,7 +84,12 @@ def _section(record: Record) -> str:
         ("data", record.data),
         ("partitions", record.partitions),
         ("parameters", "; ".join(f"{key}: {value}" for key, value in record.parameters.items())),
-        ("run", f"{length}, {record.date}, {record.seconds:.0f} s" + (f" ({parts})" if parts else "")),
+        (
+            "run",
+            ", ".join(
+                filter(None, [length, record.date, f"{record.seconds:.0f} s" + (f" ({parts})" if parts else "")])
+            ),
+        ),
         *((label, text) for label, text in (("machine", machine), ("versions", versions)) if text),
         *(("differs", line) for line in record.differences),
         *(("note", line) for line in record.notes),
