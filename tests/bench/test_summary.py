@@ -162,6 +162,8 @@ def test_all_writes_one_page_and_goes_on(stage, tmp_path):
     assert '<td class="n">&gt;10x</td>' in page
     assert "[1] libsvm: not there after 10 s" in page
     assert "<script" not in page
+    assert page.index("8.0 (1 problem, least 8.00)") < page.index("Default tolerance</h3>")
+    assert "peers scikit-learn intelex libsvm" in page
     assert "## Beside other libraries" in (out / "README.md").read_text()
     assert "add --continue" in invoke(*asked, code=2).output
     stage.clear()

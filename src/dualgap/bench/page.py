@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from dualgap.bench.summary import TITLES, mean_cell
+from dualgap.bench.tables import table_of
 from dualgap.report.chart import escape
 from dualgap.reproduce.page import document
 
@@ -26,15 +28,28 @@ class Chapter:
     picture: str = ""
 
 
-def render(chapters: Sequence[Chapter]) -> str:
-    """The page as text."""
-    return document("dualgap beside other libraries", "".join(_section(chapter) for chapter in chapters))
+def render(summary: Mapping[str, Any], chapters: Sequence[Chapter]) -> str:
+    """The page as text: the means of all comparisons, then each of them."""
+    first = Chapter("Geometric means", [_ABOVE], [_means(kind, part) for kind, part in summary["parts"].items()], [])
+    return document("dualgap beside other libraries", "".join(_section(one) for one in (first, *chapters)))
+
+
+_ABOVE = "Of ratios, the peer's time over dualgap's: above 1, dualgap is faster."
+
+
+def _means(kind: str, part: Mapping[str, Any]) -> tuple[str, Table]:
+    gap = part["settings"]["gap"]
+    table = table_of("over", "input", right=("default tolerance", *([] if gap is None else [f"relative gap {gap:g}"])))
+    for mean in part["means"]:
+        cells = [mean["over"], mean["precision"], mean_cell(mean["default"], 0)]
+        table.add_row(*cells, *([] if gap is None else [mean_cell(mean["tight"], mean["tight_capped"])]))
+    return TITLES[kind], table
 
 
 def facts_of(report: Report) -> list[str]:
     """When, where and with what a comparison was run."""
     machine: Mapping[str, object] = report.machine
-    settings = ", ".join(f"{name} {value}" for name, value in report.settings.items() if value is not None)
+    settings = ", ".join(f"{name} {_plain(value)}" for name, value in report.settings.items() if value is not None)
     facts = [
         f"{report.date}; {machine['processor']}, {machine['cores']} cores, {machine['memory_gb']} GB, "
         f"{machine['system']}",
@@ -42,6 +57,10 @@ def facts_of(report: Report) -> list[str]:
         f"settings: {settings}",
     ]
     return [*facts, f"not run for lack of time: {', '.join(report.left_out)}"] if report.left_out else facts
+
+
+def _plain(value: Any) -> str:
+    return " ".join(value) if isinstance(value, list | tuple) else str(value)
 
 
 def _section(chapter: Chapter) -> str:

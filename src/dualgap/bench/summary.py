@@ -200,12 +200,13 @@ def _means_table(means: list[dict[str, Any]], gap: str) -> str:
     rows = []
     for mean in means:
         cells = [f"{mean['over']}, {mean['precision']} input"]
-        cells += [_mean_cell(mean["default"], 0)] if usual else []
-        rows.append(cells + ([_mean_cell(mean["tight"], mean["tight_capped"])] if gap else []))
+        cells += [mean_cell(mean["default"], 0)] if usual else []
+        rows.append(cells + ([mean_cell(mean["tight"], mean["tight_capped"])] if gap else []))
     return _table(headings, rows)
 
 
-def _mean_cell(mean: Mapping[str, Any] | None, capped: int) -> str:
+def mean_cell(mean: Mapping[str, Any] | None, capped: int) -> str:
+    """A mean in a cell: how many problems it is of, the least of them, and how many have a bound only."""
     beyond = f"; {capped} more ended at the cap" if capped else ""
     if mean is None:
         return _NOTHING + beyond

@@ -206,9 +206,10 @@ def _save(reports: dict[str, Report], output: Path) -> None:
     for kind, report in kept.items():
         picture = _draw(report, output / f"bench-{kind}.svg")
         chapters.append(_chapter(kind, report, picture))
-    write_summary(summarise(kept), output / SUMMARY)
+    summary = summarise(kept)
+    write_summary(summary, output / SUMMARY)
     with atomic_write(output / PAGE) as file:
-        file.write(render(chapters).encode("utf-8"))
+        file.write(render(summary, chapters).encode("utf-8"))
     store.save_index(output, LIMITS, section(output))
 
 
