@@ -141,7 +141,7 @@ def invoke(*arguments, code=0):
     return result
 
 
-def test_all_writes_one_page_and_goes_on(stage, tmp_path):
+def test_all_writes_one_page_and_goes_on(stage, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     out = tmp_path / "new" / "results"
     asked = ("-p", "breast_cancer", "--output", out)
@@ -167,6 +167,7 @@ def test_all_writes_one_page_and_goes_on(stage, tmp_path):
     assert "## Beside other libraries" in (out / "README.md").read_text()
     assert "add --continue" in invoke(*asked, code=2).output
     stage.clear()
+    monkeypatch.setattr("dualgap.cli.bench_all._draw", lambda report, path: "")  # which takes a second
     invoke(*asked, "--continue")
     assert stage == []
 

@@ -72,7 +72,7 @@ def everything(
         reports[kind] = _run(kind, problems, settings[kind], began + 60.0 * share * budget, output, go_on)
         _tell(kind, reports[kind])
         if output is not None:
-            _save(reports, output)
+            _save(reports, kind, output)
     if output is not None:
         from dualgap.bench.summary import PAGE
 
@@ -188,8 +188,8 @@ _L1_NOTE = (
 )
 
 
-def _save(reports: dict[str, Report], output: Path) -> None:
-    """Pictures, page, summary and contents of the folder; what the folder has of other kinds stays in all of them."""
+def _save(reports: dict[str, Report], latest: str, output: Path) -> None:
+    """Picture, page, summary and contents of the folder; what the folder has of other kinds stays in all of them."""
     from dualgap.bench.page import render
     from dualgap.bench.results import read_report
     from dualgap.bench.summary import PAGE, SUMMARY, file_of, section, summarise, write_summary
@@ -204,7 +204,9 @@ def _save(reports: dict[str, Report], output: Path) -> None:
     }
     chapters = []
     for kind, report in kept.items():
-        picture = _draw(report, output / f"bench-{kind}.svg")
+        path = output / f"bench-{kind}.svg"
+        known = kind != latest and path.exists()
+        picture = path.read_text(encoding="utf-8") if known else _draw(report, path)
         chapters.append(_chapter(kind, report, picture))
     summary = summarise(kept)
     write_summary(summary, output / SUMMARY)
