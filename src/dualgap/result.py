@@ -119,6 +119,7 @@ class Snapshot:
     is then not a number); ``objective`` is the running value of ``a'Ha/2 + f0'a``, or None. While variables are set
     aside (shrinking) their gradient is that of the moment they left, which is good enough to believe a gap and never
     enough to certify one. ``effort`` is the work so far, counted and expressed in seconds, where a solver keeps count.
+    ``primal`` is the primal objective of weights that a solver keeps beside ``a``, where they are not those of ``a``.
     """
 
     iteration: int
@@ -132,6 +133,7 @@ class Snapshot:
     function_hits: int = 0
     function_misses: int = 0
     effort: float = nan
+    primal: float = nan
 
 
 @dataclass(frozen=True)

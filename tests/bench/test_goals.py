@@ -61,3 +61,30 @@ def test_a_jump_across_the_goal_keeps_the_loosest_that_meets_it():
 def test_an_exact_solution_is_loosened():
     found = loosest_tolerance(lambda tol: 0.0 if tol < 0.1 else 1.0, 1e-6, {1e-3: 0.0})
     assert 1e-3 < found.tol < 0.1
+
+
+def test_a_guess_that_is_too_tight_is_loosened_before_a_peer_is_given_up():
+    asked = []
+
+    def gap_at(tol):
+        asked.append(tol)
+        return None if tol < 1e-3 else 0.09 * tol * tol
+
+    found = loosest_tolerance(gap_at, 1e-6, {0.1: 1e-3}, most_capped=2)
+    assert asked[0] == pytest.approx(1e-4)
+    assert found.tol == pytest.approx(10**-2.5)
+    assert found.capped is None
+
+
+def test_a_peer_that_is_ended_again_and_again_is_given_up():
+    asked = []
+
+    def gap_at(tol):
+        asked.append(tol)
+        return None if tol < 1e-5 else tol
+
+    found = loosest_tolerance(gap_at, 1e-6, {1e-3: 1e-3}, most_capped=2)
+    assert found.tol is None
+    # Of the tolerances that took too long the loosest; all that missed the goal are looser.
+    assert found.capped == pytest.approx(10**-5.25)
+    assert asked == pytest.approx([1e-6, 10**-4.5, 10**-5.25])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import sys
+import time
 from dataclasses import asdict, replace
 from typing import ClassVar
 
@@ -43,7 +45,7 @@ class InProcess:
         if SECONDS[self.name] > limit:
             raise OverLimitError(f"over the limit of {limit:g} s")
         fit = self.ready(goal)
-        return Answer(fit.read(fit.run()), SECONDS[self.name], 1000)
+        return Answer(fit.read(fit.run()), SECONDS[self.name], 1000, peak=7_000_000)
 
     def close(self):
         pass
@@ -116,6 +118,70 @@ def test_a_peer_that_is_missing_or_too_slow_is_left_out_with_the_reason(monkeypa
     assert "[1] scikit-learn: over the limit of 5 s" in notes.lines()
 
 
+class SlowWhenTight(InProcess):
+    """scikit-learn takes a hundred seconds at any tolerance but its default."""
+
+    def fit(self, goal, limit):
+        answer = super().fit(goal, limit)
+        if goal.get("tol", 1e-3) < 1e-3:
+            if limit < 100.0:
+                raise OverLimitError(f"over the limit of {limit:g} s")
+            return replace(answer, seconds=100.0)
+        return answer
+
+
+def test_a_peer_is_ended_at_the_cap_and_its_ratio_is_a_bound():
+    settings = Settings(repeat=1, gap=1e-6, cap=8.0, peers=("scikit-learn",))
+    result = run_problem(PROBLEM, settings, launch=SlowWhenTight)
+    (default,), (tight,) = result.default, result.tight
+    # The cap is for the common gap only.
+    assert default.ratio == SECONDS["scikit-learn"] / SECONDS[OURS]
+    assert default.at_least is None
+    assert tight.ratio is None
+    assert tight.peer.stopped == 8.0 * SECONDS[OURS]
+    assert tight.at_least == 8.0
+    assert tables.ratio_text(tight) == ">8x"
+    assert (tables.bound_text(5.89), tables.bound_text(19.99)) == ("5.8", "19")  # a bound is not rounded up
+    assert tight.peer.reason.startswith("not there after 16 s, at tol=")
+    # A looser tolerance was tried before it was given up.
+    assert InProcess.log.count(("scikit-learn", "float64")) == 3
+    wide = run_problem(PROBLEM, replace(settings, cap=80.0), launch=SlowWhenTight)
+    assert wide.tight[0].ratio == 50.0
+
+
+def test_a_peer_beyond_the_cap_at_its_default_tolerance_is_not_run_at_tighter_ones():
+    settings = Settings(repeat=1, gap=1e-6, cap=3.0, peers=("scikit-learn",))
+    (tight,) = run_problem(PROBLEM, settings, launch=InProcess).tight
+    assert InProcess.log.count(("scikit-learn", "float64")) == 1
+    assert tight.peer.stopped == SECONDS["scikit-learn"]
+    assert tight.at_least == 5.0
+
+
+def test_slow_peers_may_be_left_at_one_fit():
+    settings = Settings(repeat=3, gap=None, brief=5.0, peers=("scikit-learn",))
+    (comparison,) = run_problem(PROBLEM, settings, launch=InProcess).default
+    assert len(comparison.peer.times) == 1
+    assert len(comparison.ours.times) == 3
+
+
+def test_a_problem_about_memory_has_a_cache_of_its_own():
+    seen = []
+
+    def launch(assignment):
+        seen.append(assignment.cache_size)
+        return InProcess(assignment)
+
+    problem = replace(PROBLEM, cache_size=100.0)
+    result = run_problem(problem, Settings(repeat=1, gap=None, peers=("scikit-learn",)), launch=launch)
+    assert set(seen) == {100.0}
+    table = tables.memory_table([result])
+    assert list(table.columns[2].cells) == [OURS, "scikit-learn"]
+    assert list(table.columns[3].cells) == ["7 MB", "7 MB"]
+    assert tables.memory_table([replace(result, memory={})]) is None
+    mnist = PROBLEMS["mnist-60k-100mb"]
+    assert (mnist.cache_size, mnist.C, mnist.gamma, mnist.usual) == (100.0, 10.0, 0.02, False)
+
+
 def test_our_goal_is_halved_until_the_judge_agrees():
     class Recorder:
         def __init__(self):
@@ -150,8 +216,12 @@ def test_a_process_fits_and_can_be_ended(assignment):
     assert worker.warm_up > 0.0
     with pytest.raises(WorkerError, match="tol"):
         worker.fit({"tol": -1.0}, 60.0)
-    with pytest.raises(OverLimitError, match="over the limit of 0 s"):
+    with pytest.raises(OverLimitError, match="over the limit of 0 s") as ended:
         worker.fit({"tol": 1e-3}, 0.0)
+    if sys.platform == "linux":
+        # It cannot tell itself any more.
+        assert ended.value.peak > 10_000_000
+        assert answer.peak > 10_000_000
     assert not worker._process.is_alive()
     worker.close()
 
@@ -234,6 +304,19 @@ def test_results_survive_an_interrupt_and_are_resumed(tmp_path, monkeypatch):
         run_all(problems, other, settings, file=file, resume=True)
 
 
+def test_no_problem_is_begun_after_the_deadline(tmp_path, monkeypatch):
+    file = tmp_path / "bench.json"
+    monkeypatch.setattr(kernel, "run_problem", lambda problem, settings, tell: result(problem.name))
+    whole, settings = report()
+    problems = [PROBLEMS["a9a"], PROBLEMS["cpusmall"]]
+    run_all(problems, whole, settings, file=file, deadline=time.monotonic() - 1.0)
+    assert (whole.problems, whole.left_out) == ([], ["a9a", "cpusmall"])
+    assert read_report(file).left_out == ["a9a", "cpusmall"]
+    run_all(problems, whole, settings, file=file, resume=True, deadline=time.monotonic() + 60.0)
+    assert [one.name for one in read_report(file).problems] == ["a9a", "cpusmall"]
+    assert read_report(file).left_out == []
+
+
 def test_versions_tell_two_states_of_the_source_apart():
     versions = describe_versions()
     assert versions["dualgap source"] == describe_versions()["dualgap source"]
@@ -247,6 +330,11 @@ def test_the_plot_is_drawn(tmp_path):
     whole.problems[0].history = {"float64": [(0.1, 1.0), (0.2, 1e-4)], "float32": [(0.3, 1e-4)]}
     plot.save_plot(whole, tmp_path / "bench.png")
     assert (tmp_path / "bench.png").read_bytes().startswith(b"\x89PNG")
+    for name in ("one.svg", "two.svg"):
+        plot.save_plot(whole, tmp_path / name)
+    drawn = (tmp_path / "one.svg").read_bytes()
+    assert drawn == (tmp_path / "two.svg").read_bytes()
+    assert b"dc:date" not in drawn
     whole.problems = []
     plot.save_plot(whole, tmp_path / "empty.svg")
     assert (tmp_path / "empty.svg").read_bytes().startswith(b"<?xml")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -32,7 +33,7 @@ def solved(library, machine, goal, samples=X):
 
 def judge_of(machine, samples=X):
     judge = LinearJudge(samples, Y, machine)
-    judge.refer_to(solved(OURS, machine, {"gap_tol": 1e-10}, samples))
+    judge.refer_to(solved(OURS, machine, {"gap_tol": 1e-10, "reference": 1.0}, samples))
     return judge
 
 
@@ -59,7 +60,9 @@ def test_our_weights_are_as_good_as_their_proof(machine):
     score = judge.score(solution)
     assert 0.0 < score.gap <= score.certified + 1e-10
     assert score.certified <= 1e-4
-    assert score.support == np.count_nonzero(solution.a)
+    assert solution.claimed == (pytest.approx(primal_objective(X, Y, machine, solution.w, solution.b)), score.certified)
+    with pytest.raises(ValueError, match="its certificate states a primal objective"):
+        judge.score(replace(solution, w=1.01 * solution.w))
     assert solution.history[-1][1] <= 1e-4
 
 
@@ -119,7 +122,7 @@ def test_wrong_weights_are_not_taken_for_good_ones():
 
 def test_nobody_is_better_than_the_reference_can_tell():
     judge = LinearJudge(X, Y, MACHINES[0])
-    coarse = judge.refer_to(solved(OURS, MACHINES[0], {"gap_tol": 1e-2})).relative_gap
+    coarse = judge.refer_to(solved(OURS, MACHINES[0], {"gap_tol": 1e-2, "reference": 1.0})).relative_gap
     assert coarse > 1e-8
     assert judge.score(solved(OURS, MACHINES[0], {"gap_tol": 1e-10})).gap >= coarse * (1.0 - 1e-9)
 

@@ -1,6 +1,7 @@
 """``dualgap reproduce`` as a user meets it; the experiments are played by a record."""
 
 import json
+from importlib import import_module
 
 import pytest
 from typer.testing import CliRunner
@@ -52,28 +53,31 @@ def test_missing_data_is_said_at_once(name, monkeypatch, tmp_path):
 
 
 def test_resume_needs_a_folder():
-    result = runner.invoke(app, ["reproduce", "rosen", "--resume"])
+    result = runner.invoke(app, ["reproduce", "rosen", "--continue"])
     assert result.exit_code == 2
-    assert "--out" in result.output
+    assert "name it with --output" in result.output
 
 
 def test_all_writes_files_and_goes_on(stage, tmp_path):
     out = tmp_path / "new" / "results"
     result = runner.invoke(
-        app, ["reproduce", "all", "--quick", "--out", str(out), "--json", str(tmp_path / "all.json")]
+        app, ["reproduce", "all", "--quick", "--output", str(out), "--json", str(tmp_path / "all.json")]
     )
     assert result.exit_code == 0, result.output
     assert stage == ["rosen", "sesop", "lecture", "dcd", "mpd"]
     assert "1,234" in result.output
     assert "reproduced" in result.output
-    assert sorted(p.name for p in out.iterdir()) == sorted([*(f"{n}.json" for n in stage), "index.html"])
+    assert sorted(p.name for p in out.iterdir()) == sorted([*(f"{n}.json" for n in stage), "index.html", "README.md"])
     assert [one["name"] for one in json.loads((tmp_path / "all.json").read_text())] == stage
     (out / "dcd.json").unlink()
     stage.clear()
-    again = runner.invoke(app, ["reproduce", "all", "--quick", "--resume", "--out", str(out)])
+    again = runner.invoke(app, ["reproduce", "all", "--quick", "--continue", "--output", str(out)])
     assert again.exit_code == 0, again.output
     assert stage == ["dcd"]
     assert "Title of mpd" in (out / "index.html").read_text()
+    contents = (out / "README.md").read_text()
+    assert all(f"[{name}.json]({name}.json)" in contents for name in ("rosen", "sesop", "lecture", "dcd", "mpd"))
+    assert "| reproduced | It holds. (abstract) | 3 of 3 |" in contents
 
 
 def test_an_interrupt_keeps_what_is_finished(monkeypatch, tmp_path):
@@ -84,8 +88,22 @@ def test_an_interrupt_keeps_what_is_finished(monkeypatch, tmp_path):
 
     monkeypatch.setattr(experiments, "run", run)
     monkeypatch.setattr(experiments, "check_data", lambda name, quick: None)
-    result = runner.invoke(app, ["reproduce", "all", "--quick", "--out", str(tmp_path)])
+    result = runner.invoke(app, ["reproduce", "all", "--quick", "--output", str(tmp_path)])
     assert result.exit_code == 130
-    assert "--resume" in result.output
+    assert "--continue" in result.output
     assert (tmp_path / "rosen.json").exists()
     assert not (tmp_path / "sesop.json").exists()
+
+
+def test_lines_of_progress_where_there_is_no_terminal(monkeypatch, tmp_path):
+    def run(name, *, quick, tell):
+        for step in range(3):
+            tell(f"{name}: step {step}")
+        return played(name, quick=quick)
+
+    monkeypatch.setattr(experiments, "run", run)
+    monkeypatch.setattr(experiments, "check_data", lambda name, quick: None)
+    monkeypatch.setattr(import_module("dualgap.cli.reproduce"), "_LINE_EVERY", 0.0)  # the package has the command
+    result = runner.invoke(app, ["reproduce", "dcd", "--quick"])
+    assert [line.split(" (")[0] for line in result.stderr.splitlines()[:3]] == [f"dcd: step {k}" for k in range(3)]
+    assert result.stderr.splitlines()[3].startswith("dcd: done in ")

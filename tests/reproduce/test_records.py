@@ -70,7 +70,11 @@ def test_drawings_are_svg_and_leave_out_what_has_no_place():
     lines = picture.findall(".//{http://www.w3.org/2000/svg}polyline")
     assert len(lines[0].attrib["points"].split()) == 2
     pixels = ET.fromstring(draw_digits(record().digits[0])).findall(".//{http://www.w3.org/2000/svg}rect")
-    assert [p.attrib["fill"] for p in pixels[1:]][:2] == ["rgb(0,0,0)", "rgb(255,255,255)"]
+    # White is the paper's; [0, 0.5] below.
+    assert [(p.attrib["x"], p.attrib["fill"]) for p in pixels[1:]] == [("0", "#000"), ("0", "#888"), ("4", "#444")]
+    alike = draw_digits(Digits("d", "D", [[[1.0, 1.0, -1.0, 1.0]]], ["7"]))
+    strips = ET.fromstring(alike).findall(".//{http://www.w3.org/2000/svg}rect")[1:]
+    assert [(p.attrib["x"], p.attrib["width"]) for p in strips] == [("0", "8"), ("12", "4")]
     empty = Figure("e", "E", "x", "y", [Line("none", [], []), Line("bad", [0.0], [-1.0])], log_x=True)
     assert ET.fromstring(draw(empty)) is not None
 
@@ -105,6 +109,45 @@ def test_files_are_written_and_reused(tmp_path):
     assert [one.name for one in store.beside([other], tmp_path, ("rosen", "dcd", "mpd"))] == ["mpd"]
     with pytest.raises(ValueError, match=r"rosen\.json"):
         store.finished("rosen", tmp_path, quick=True)
+
+
+def test_contents_of_a_folder(tmp_path):
+    one = record()
+    one.date, one.machine, one.versions = "2030-01-02", {"processor": "P*", "cores": 2}, {"dualgap": "9"}
+    store.save(one, tmp_path)
+    text = store.save_index(tmp_path, ("rosen", "mpd"), "## Beside others\n").read_text()
+    assert text.index("## Beside others") < text.index("### A &lt;title&gt;")
+    assert "Short run (`--quick`) on 2030-01-02, 0 s; P\\*, 2 cores; dualgap 9." in text
+    assert "![F](rosen-f.svg)" in text
+    assert "![D](rosen-d.svg)" in text
+    assert "1 claims: 1 reproduced, 0 not reproduced, 0 cannot be tested." in text
+    assert "Note: time limit (1 s) reached: half was run." in text
+    (tmp_path / "rosen.json").write_text("[]")
+    assert "###" not in store.save_index(tmp_path, ("rosen",)).read_text()
+
+
+def test_figures_are_the_same_every_time():
+    assert draw(record().figures[0]) == draw(record().figures[0])
+
+
+def test_a_part_has_a_limit_of_its_own(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("dualgap.reproduce.clock.time.perf_counter", lambda: now[0])
+    clock = Clock(10.0)
+    with clock.part("first", 4.0) as mine:
+        with mine.apart():
+            now[0] = 50.0
+        now[0] = 53.0
+        assert not mine.over("nothing")
+        assert mine.left(9.0) == 1.0
+        now[0] = 55.0
+        assert mine.over("the rest of it")
+    assert clock.elapsed() == 5.0
+    with clock.part("second", 40.0) as mine:
+        assert mine.limit == 5.0
+        now[0] = 56.0
+    assert clock.spent == {"first": 5.0, "second": 1.0}
+    assert clock.notes == ["time limit (4 s) reached: the rest of it"]
 
 
 def test_the_clock_counts_no_compiling(monkeypatch):

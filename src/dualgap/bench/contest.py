@@ -6,6 +6,7 @@ alone. The gaps are computed here, after the clock has stopped, by the same judg
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -28,6 +29,10 @@ _BELOW = 0.98
 # A solution that loses accuracy on its way to the judge (models of nu-SVC are published divided by their margin) is
 # asked for with half the goal, which is given up after so many times or when the judge's gap does not fall by a tenth.
 _HALVINGS, _FALLING = 4, 0.9
+# Fits of a peer that may be ended at the cap before its search for a tolerance is given up.
+_CAPPED = 2
+# Seconds that a peer always gets, whatever the cap: starting a fit alone can take that long.
+_LEAST_CAP = 2.0
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,10 @@ class ContestSettings:
         Threads of those who have any.
     peers : tuple of str
         Who is compared with.
+    cap : float or None
+        Where a common gap is to be reached, a peer's fit is ended after so many times dualgap's time.
+    brief : float or None
+        Seconds that a peer's fit may take to be repeated; None where all are.
     """
 
     repeat: int = 3
@@ -53,6 +62,8 @@ class ContestSettings:
     limit: float = 300.0
     threads: int = 1
     peers: tuple[str, ...] = ()
+    cap: float | None = 20.0
+    brief: float | None = None
 
     def check(self) -> None:
         """Refuse values without meaning, in the words of the command line."""
@@ -63,7 +74,7 @@ class ContestSettings:
             raise ValueError(f"--gap {self.gap:g}: must be between 0 and 1.")
 
     def _positive(self) -> dict[str, float]:
-        return {"--repeat": self.repeat, "--limit": self.limit}
+        return {"--repeat": self.repeat, "--limit": self.limit, **({} if self.cap is None else {"--cap": self.cap})}
 
 
 @dataclass
@@ -112,17 +123,20 @@ class Contest:
         for worker in self._workers.values():
             worker.close()
 
-    def fit(self, runs: Runs, **more: float) -> None:
+    def fit(self, runs: Runs, limit: float | None = None, **more: float) -> None:
         """Fit once more with the setting of `runs` (and `more`); note time and gap there, or why there is none."""
         asked = {**runs.goal, **more}
         goal = ", ".join(f"{name}={value:.2g}" for name, value in asked.items())
         self.tell(f"{runs.library} {runs.precision}, {goal}, run {len(runs.times) + 1}")
         try:
-            answer = self.answer(runs.library, runs.precision, asked, self.settings.limit)
+            answer = self.answer(runs.library, runs.precision, asked, self.settings.limit if limit is None else limit)
             self.tell(f"scoring {runs.library} {runs.precision}")
             score: Score = self.judges[runs.precision].score(answer.solution)
         except (OverLimitError, WorkerError, ValueError) as error:
             runs.reason = str(error)
+            if isinstance(error, OverLimitError):
+                runs.stopped = limit
+                runs.saw(error.peak)
             self._dismiss(runs.library, runs.precision)
             return
         runs.add(answer, score)
@@ -177,40 +191,61 @@ class Contest:
     def at_gap(self, gap: float, default: list[Comparison]) -> list[Comparison]:
         """Everybody at the same gap: peers with the loosest tolerance that reaches it."""
         ours = self.reach(default[0].peer.precision, gap, gap)
-        comparisons = [Comparison(self._tightened(comparison.peer, gap), ours) for comparison in default]
+        cap = self._cap(ours)
+        comparisons = [Comparison(self._tightened(comparison.peer, gap, cap), ours) for comparison in default]
         self._repeat(comparisons)
         return comparisons
 
-    def _tightened(self, first: Runs, gap: float) -> Runs:
+    def _cap(self, ours: Runs) -> float | None:
+        """Seconds that a fit of a peer may take beside ours; None where only the limit of time counts."""
+        if self.settings.cap is None or ours.seconds is None:
+            return None
+        cap = max(self.settings.cap * ours.seconds, _LEAST_CAP)
+        return cap if cap < self.settings.limit else None
+
+    def _tightened(self, first: Runs, gap: float, cap: float | None) -> Runs:
         """The runs of a peer with the loosest tolerance that reaches the gap."""
         if first.gap is None:
-            return Runs(first.library, first.precision, reason=first.reason)
+            return Runs(first.library, first.precision, reason=first.reason, peak=first.peak)
         begin, raised = first.goal["tol"], self.raised.get(first.library, {})
+        if cap is not None and first.gap > gap and first.seconds is not None and first.seconds > cap:
+            # Whatever is tighter takes longer: there is no need to wait for it.
+            return _given_up(first, first.seconds, begin)
         tried = {begin: first}
 
-        def gap_at(tol: float) -> float | str:
+        def gap_at(tol: float) -> float | str | None:
             runs = tried[tol] = Runs(first.library, first.precision, {**first.goal, **raised, "tol": tol})
-            self.fit(runs)
+            self.fit(runs, cap)
+            if runs.stopped is not None:
+                return None
             return runs.reason if runs.gap is None else runs.gap
 
         if first.warning and raised and first.gap > gap:
             # It ran out of iterations: what its default tolerance leads to is not known yet.
             reached = gap_at(begin)
+            if reached is None:
+                return _given_up(first, cap, begin)
             if isinstance(reached, str):
                 return Runs(first.library, first.precision, reason=f"{reached} at tol={begin:.1e}")
         known = {begin: tried[begin].gap or 0.0}
-        found = loosest_tolerance(gap_at, gap, known, self.longest_step)
+        found = loosest_tolerance(gap_at, gap, known, self.longest_step, _CAPPED)
+        if found.capped is not None:
+            return _given_up(first, cap, found.capped)
         if found.tol is None:
             return Runs(first.library, first.precision, reason=found.reason)
         return tried[found.tol]
 
     def _repeat(self, comparisons: list[Comparison]) -> None:
-        """The remaining fits, peers and dualgap in turn; one that several comparisons share is fitted once a round."""
+        """The remaining fits, peers and dualgap in turn; one that several comparisons share is fitted once a round.
+
+        A peer's fit that takes long may be left at one (see `ContestSettings.brief`); ours beside it is repeated.
+        """
         for _ in range(self.settings.repeat - 1):
             fitted: list[Runs] = []
             for runs in (one for c in _by_goal(comparisons) for one in (c.peer, c.ours)):
                 if runs.times and not runs.reason and not any(runs is other for other in fitted):
-                    if len(runs.times) < self.settings.repeat:
+                    slow = runs.library != OURS and runs.times[0] > (self.settings.brief or math.inf)
+                    if len(runs.times) < self.settings.repeat and not slow:
                         self.fit(runs)
                     fitted.append(runs)
 
@@ -231,3 +266,10 @@ class Contest:
 def _by_goal(comparisons: list[Comparison]) -> list[Comparison]:
     """Comparisons with the same runs of ours side by side."""
     return sorted(comparisons, key=lambda c: c.ours.goal.get("gap_tol", 0.0))
+
+
+def _given_up(first: Runs, cap: float | None, tol: float) -> Runs:
+    """What is known of a peer whose fit was ended at the cap, and that reached the gap with no looser tolerance."""
+    assert cap is not None  # or nothing would have been ended
+    reason = f"not there after {cap:.3g} s, at tol={tol:.1e}"
+    return Runs(first.library, first.precision, reason=reason, stopped=cap)

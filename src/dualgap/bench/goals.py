@@ -44,41 +44,56 @@ def merged(gaps: Sequence[float]) -> dict[float, float]:
 
 @dataclass(frozen=True)
 class Found:
-    """The outcome of a search: a tolerance, or the reason why there is none."""
+    """The outcome of a search: a tolerance, or the reason why there is none.
+
+    `capped` is the loosest tolerance whose run was ended for taking too long, where the search was given up for that.
+    """
 
     tol: float | None
     reason: str = ""
+    capped: float | None = None
 
 
 def loosest_tolerance(
-    gap_at: Callable[[float], float | str],
+    gap_at: Callable[[float], float | str | None],
     goal: float,
     known: Mapping[float, float],
     longest_step: float = LONG_STEP,
+    most_capped: int = 1,
 ) -> Found:
     """Search the loosest tolerance whose gap is at most `goal`, by bisection of its logarithm.
 
     Parameters
     ----------
     gap_at : callable
-        The gap that a tolerance leads to, or the reason why the run failed. Called `MOST_RUNS` times at most.
+        The gap that a tolerance leads to, the reason why the run failed, or None where it was ended for taking too
+        long. Called `MOST_RUNS` times at most.
     goal : float
         The gap to reach; between a third of it and itself the search is over.
     known : mapping
         Gaps of tolerances that have been run, at least one.
     longest_step : float
         The most that a tolerance is divided or multiplied by at once, before a bracket is found.
+    most_capped : int
+        Runs that may be ended before the search is given up. After one of them a looser tolerance is tried, halfway
+        (in the logarithm) to the tightest that missed the goal: the first guess may have been too tight.
 
     Returns
     -------
     Found
     """
     gaps = dict(known)
+    capped: list[float] = []
     for _ in range(MOST_RUNS):
-        tol = _next(gaps, goal, longest_step)
+        tol = _next(gaps, goal, longest_step, max(capped, default=None))
         if tol is None:
             break
         gap = gap_at(tol)
+        if gap is None:
+            capped.append(tol)
+            if len(capped) >= most_capped:
+                break
+            continue
         if isinstance(gap, str):
             if _loosest(gaps, goal) is None:
                 return Found(None, f"{gap} at tol={tol:.1e}")
@@ -88,6 +103,8 @@ def loosest_tolerance(
         if ended:
             break
     tol = _loosest(gaps, goal)
+    if tol is None and capped:
+        return Found(None, capped=max(capped))
     if tol is None:
         return Found(None, f"its gap stays at {min(gaps.values()):.1e}, down to tol={min(gaps):.1e}")
     return Found(tol)
@@ -97,8 +114,8 @@ def _loosest(gaps: Mapping[float, float], goal: float) -> float | None:
     return max((tol for tol, gap in gaps.items() if gap <= goal), default=None)
 
 
-def _next(gaps: Mapping[float, float], goal: float, longest_step: float) -> float | None:
-    """The tolerance to try, None where the search is over."""
+def _next(gaps: Mapping[float, float], goal: float, longest_step: float, capped: float | None = None) -> float | None:
+    """The tolerance to try, None where the search is over; `capped` is the loosest one that took too long."""
     good = _loosest(gaps, goal)
     if good is not None and gaps[good] >= goal / _CLOSE:
         return None
@@ -109,6 +126,9 @@ def _next(gaps: Mapping[float, float], goal: float, longest_step: float) -> floa
     aim = goal / sqrt(_CLOSE)
     if good is None:
         assert bad is not None
+        if capped is not None:
+            # Within the factor that a tolerance is worth, nothing is left to be found between the two.
+            return sqrt(capped * bad) if bad / capped > _CLOSE else None
         factor = min(max(gaps[bad] / aim, _SHORT_STEP), longest_step)
         return max(bad / factor, _LEAST_TOL) if bad > _LEAST_TOL else None
     # A gap of zero leaves the longest step.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,6 +70,8 @@ def run_problem(
     """Run one problem: the peers at their default tolerance, then everybody at a common gap."""
     tell("reading the data")
     X, y = read_problem(problem)
+    if problem.cache_size is not None:
+        settings = replace(settings, cache_size=problem.cache_size, memory=True)
     machine = problem.machine(*X.shape)
     result = ProblemResult(
         problem.name, problem.title(), X.shape[0], X.shape[1], extra=problem.extra, remark=problem.remark

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from dualgap.bench import series
 from dualgap.bench.contest import Contest, ContestSettings
 from dualgap.bench.linear_data import read_data
+from dualgap.bench.linear_engine import REFERENCE
 from dualgap.bench.linear_libraries import LIBRARIES, PEERS, LinearAssignment
 from dualgap.bench.linear_scoring import LinearJudge
 from dualgap.bench.packages import OURS
@@ -134,7 +135,7 @@ def _refer(contest: Contest, judge: LinearJudge, precision: str) -> dict[str, fl
     """The tight run that everybody is measured by; one that ends short of its goal is still a bound."""
     contest.tell(f"the reference, gap {_REFERENCE:g}")
     limit = contest.settings.limit
-    goal = {"gap_tol": _REFERENCE, "time_limit": limit}
+    goal = {"gap_tol": _REFERENCE, "time_limit": limit, REFERENCE: 1.0}
     answer = contest.answer(OURS, precision, goal, _PATIENCE * limit + _GRACE)
     certificate = judge.refer_to(answer.solution)
     return {"dual": certificate.dual, "gap": certificate.relative_gap, "seconds": answer.seconds}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import importlib.metadata
 import os
@@ -10,13 +11,20 @@ from pathlib import Path
 from typing import Any
 
 # Parts of dualgap that no fit goes through: a change there leaves results comparable.
-_BESIDE = ("bench", "cli", "report")
+_BESIDE = ("bench", "cli", "report", "reproduce")
 # What decides how fast the libraries are, beside themselves.
 _BELOW = ("numpy", "scipy", "numba", "scikit-learn")
 _PACKAGES = {
     "kernel": (*_BELOW, "scikit-learn-intelex", "daal", "libsvm-official", "tbb"),
     "linear": (*_BELOW, "liblinear-official", "skglm", "snapml"),
+    "l1": _BELOW,
+    "papers": _BELOW,
 }
+
+
+def today() -> str:
+    """The day in UTC."""
+    return datetime.datetime.now(datetime.UTC).date().isoformat()
 
 
 def available_cores() -> int:

@@ -19,13 +19,14 @@ _LOOK = {
     "intelex": ("#009E73", "D"),
     "libsvm": ("#CC79A7", "^"),
     "liblinear": ("#CC79A7", "^"),
+    "highs": ("#E69F00", "D"),
     "sgd": ("#E69F00", "v"),
     "skglm": ("#009E73", "D"),
     "snapml": ("#56B4E9", "P"),
     "snapml-threads": ("#F0E442", "X"),
 }
 # What the gaps of a comparison are: of linear machines dualgap's own and those of peers to the best dual value.
-_GAP = {"kernel": "relative duality gap", "linear": "relative gap"}
+_GAP = {"kernel": "relative duality gap", "linear": "relative gap", "l1": "relative error"}
 # Gaps below have nothing to tell but that a problem was solved exactly; they are drawn here.
 _EXACT = 1e-13
 _STYLE: dict[str, Any] = {"float64": "-", "float32": (0, (4, 1.5))}
@@ -50,6 +51,7 @@ def check_plot(path: Path) -> None:
 
 def save_plot(report: Report, path: Path) -> None:
     """Draw the comparison into a file, in the format that its name asks for."""
+    from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     from dualgap.formats.atomic import atomic_write
@@ -75,8 +77,11 @@ def save_plot(report: Report, path: Path) -> None:
     figure.supxlabel("seconds of training", fontsize=11, color=_INK)
     figure.supylabel(_GAP[report.kind], fontsize=11, color=_INK)
     _head(figure, entries, ncols, size[1])
-    with atomic_write(path) as file:
-        figure.savefig(file, format=path.suffix.lower().lstrip("."), dpi=150)
+    kind = path.suffix.lower().lstrip(".")
+    # The same results make the same file: no date, names of parts from their contents, and letters as letters.
+    settings = {"svg.hashsalt": "dualgap", "svg.fonttype": "none"} if kind == "svg" else {}
+    with atomic_write(path) as file, rc_context(settings):
+        figure.savefig(file, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)
 
 
 def _has_points(result: Compared) -> bool:

@@ -9,12 +9,14 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from dualgap.bench.machine import today
+
 if TYPE_CHECKING:
     from dualgap.bench.scoring import Score
     from dualgap.bench.worker import Answer
 
 # To be raised when a reader of the old file would misunderstand the new one.
-_SCHEMA = 1
+_SCHEMA = 2
 
 
 @dataclass
@@ -43,6 +45,10 @@ class Runs:
         What the library warned of: that its iterations ran out.
     solver : str
         Which of its solvers the library took, where it says so.
+    stopped : float or None
+        Seconds after which the search for a tolerance that reaches the gap was given up: one fit took longer.
+    peak : int or None
+        The most memory that its process held in a fit, data and code included, in bytes.
     """
 
     library: str
@@ -57,6 +63,8 @@ class Runs:
     certified: list[float] = field(default_factory=list)
     warning: str = ""
     solver: str = ""
+    stopped: float | None = None
+    peak: int | None = None
 
     def add(self, answer: Answer, score: Score) -> None:
         """Note a fit and what the judge says of it."""
@@ -68,6 +76,12 @@ class Runs:
             self.certified.append(score.certified)
         self.warning = self.warning or answer.warning
         self.solver = answer.solution.solver
+        self.saw(answer.peak)
+
+    def saw(self, peak: int | None) -> None:
+        """Note how much memory a fit took."""
+        if peak is not None:
+            self.peak = max(self.peak or 0, peak)
 
     @property
     def seconds(self) -> float | None:
@@ -92,6 +106,12 @@ class Comparison:
         """How many times the peer takes of our time; None where one of them has no result."""
         theirs, mine = self.peer.seconds, self.ours.seconds
         return None if theirs is None or mine is None or mine <= 0.0 else theirs / mine
+
+    @property
+    def at_least(self) -> float | None:
+        """How many times our time the peer had when it was given up; None where it was not."""
+        mine, had = self.ours.seconds, self.peer.stopped
+        return None if had is None or not mine else had / mine
 
 
 @dataclass
@@ -177,18 +197,23 @@ class LinearResult(Compared):
     spread: list[Runs] = field(default_factory=list)
 
 
-_RESULT: dict[str, type[Compared]] = {"kernel": ProblemResult, "linear": LinearResult}
+_RESULT: dict[str, type[Compared]] = {"kernel": ProblemResult, "linear": LinearResult, "l1": Compared}
 
 
 @dataclass
 class Report:
-    """All problems, where and with what they were run; `kind` is the command that did it."""
+    """All problems, where, when and with what they were run; `kind` is the command that did it.
+
+    `left_out` names the problems that were asked for and not begun for lack of time.
+    """
 
     machine: dict[str, Any]
     versions: dict[str, str | None]
     settings: dict[str, Any]
     problems: list[Any] = field(default_factory=list)
     kind: str = "kernel"
+    left_out: list[str] = field(default_factory=list)
+    date: str = field(default_factory=today)
 
 
 def best_peer(comparisons: list[Comparison], precision: str) -> Comparison | None:
@@ -214,7 +239,15 @@ def read_report(path: Path, kind: str = "kernel") -> Report:
         if content["format"] != _format(kind) or content["schema"] != _SCHEMA:
             raise ValueError
         problems = [_problem(entry, kind) for entry in content["problems"]]
-        return Report(content["machine"], content["versions"], content["settings"], problems, kind)
+        return Report(
+            content["machine"],
+            content["versions"],
+            content["settings"],
+            problems,
+            kind,
+            content["left_out"],
+            content["date"],
+        )
     except (ValueError, KeyError, TypeError):
         raise ValueError(f"{path}: is not a file that this version's '{_format(kind)} --json' wrote.") from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ def run_all(
     resume: bool = False,
     tell: Callable[[str], None] = lambda line: None,
     done: Callable[[Compared], None] = lambda result: None,
+    deadline: float | None = None,
 ) -> Report:
     """Run problems one after the other; the file is complete after each of them.
 
@@ -40,6 +42,8 @@ def run_all(
         Told what is being done, before every step.
     done : callable
         Told what was found, after every problem.
+    deadline : float or None
+        On `time.monotonic`: no problem is begun after it; those left are named in the report.
 
     Returns
     -------
@@ -52,8 +56,11 @@ def run_all(
         check_same(old, report, file)
         kept = {result.name: result for result in old.problems}
     asked = [one.name for one in problems]
+    report.left_out = []
     for number, problem in enumerate(problems, 1):
-        if problem.name not in kept:
+        if problem.name not in kept and deadline is not None and time.monotonic() > deadline:
+            report.left_out.append(problem.name)
+        elif problem.name not in kept:
             place = f"{problem.name} ({number} of {len(problems)})"
             kept[problem.name] = run(problem, lambda step, place=place: tell(f"{place}: {step}"))  # type: ignore[misc]
             done(kept[problem.name])

@@ -147,9 +147,43 @@ def _cells(comparison: Comparison, best: bool, proved: bool, notes: Footnotes) -
     cells = [peer.precision, name, *_measured(peer, notes)]
     gap, seconds = _measured(ours, notes)[1:] if ours.times or ours.reason else (NOTHING, NOTHING)
     certified = [at_most(max(ours.certified)) if ours.certified and not ours.reason else NOTHING] if proved else []
-    style = "" if ratio is None else "green" if ratio >= 1.0 else "yellow"
-    shown = NOTHING if ratio is None else f"{ratio:.2f}"
+    style = "green" if comparison.at_least or (ratio or 0.0) >= 1.0 else "" if ratio is None else "yellow"
+    shown = ratio_text(comparison)
     return [*(Text(cell) for cell in [*cells, gap, *certified, seconds]), Text(shown, style=style)]
+
+
+def ratio_text(comparison: Comparison) -> str:
+    """The ratio, a bound of it where the peer was given up, or a dash."""
+    if comparison.ratio is not None:
+        return f"{comparison.ratio:.2f}"
+    return NOTHING if comparison.at_least is None else f">{bound_text(comparison.at_least)}x"
+
+
+def bound_text(value: float) -> str:
+    """A lower bound in few digits, never rounded up."""
+    return f"{math.floor(value)}" if value >= 10.0 else f"{math.floor(10.0 * value) / 10.0:g}"
+
+
+def memory_table(results: Iterable[ProblemResult]) -> Table | None:
+    """The most memory that each library's process held in a fit, data included; None where it was not asked for."""
+    table = table_of("problem", "input", "library", right=("peak memory", "seconds"))
+    for result in results:
+        shown = result.name
+        for runs in _everybody(result) if result.memory else []:
+            seconds = in_seconds(runs.seconds) if runs.seconds is not None else f"none ({runs.reason})"
+            table.add_row(shown, runs.precision, runs.library, _megabytes(runs.peak), Text(seconds))
+            shown = ""
+    return table if table.row_count else None
+
+
+def _everybody(result: ProblemResult) -> list[Runs]:
+    """Of each library and precision the run at default tolerance."""
+    found: dict[tuple[str, str], Runs] = {}
+    for comparison in result.default:
+        for runs in (comparison.ours, comparison.peer):
+            if runs.peak is not None:
+                found.setdefault((runs.precision, runs.library), runs)
+    return list(found.values())
 
 
 def _measured(runs: Runs, notes: Footnotes) -> tuple[str, str, str]:

@@ -35,7 +35,17 @@ class WorkerError(RuntimeError):
 
 
 class OverLimitError(RuntimeError):
-    """The fit did not end within its limit and was ended."""
+    """The fit did not end within its limit and was ended.
+
+    Attributes
+    ----------
+    peak : int or None
+        The most memory that its process held, in bytes, where the system tells.
+    """
+
+    def __init__(self, message: str, peak: int | None = None) -> None:
+        super().__init__(message)
+        self.peak = peak
 
 
 class Task(Protocol):
@@ -51,12 +61,27 @@ class Task(Protocol):
 
 @dataclass(frozen=True)
 class Answer:
-    """A solution, how long it took, the bytes that the process grew by beyond its data, and a warning it gave."""
+    """A solution, how long it took, and what else was seen of the fit.
+
+    Attributes
+    ----------
+    solution : Solution or Weights
+        What the library found.
+    seconds : float
+        Of the fit alone.
+    grown : int or None
+        Bytes that the process grew by beyond its data.
+    warning : str
+        What the library warned of.
+    peak : int or None
+        The most memory that the process held, data and code included, in bytes.
+    """
 
     solution: Any
     seconds: float
     grown: int | None = None
     warning: str = ""
+    peak: int | None = None
 
 
 class Worker:
@@ -99,8 +124,9 @@ class Worker:
     def _receive(self, limit: float) -> Any:
         try:
             if not self._connection.poll(limit):
+                peak = _status("VmHWM", self._process.pid)
                 self._kill()
-                raise OverLimitError(f"over the limit of {limit:g} s")
+                raise OverLimitError(f"over the limit of {limit:.3g} s", peak)
             kind, content = self._connection.recv()
         except (EOFError, OSError):
             self._process.join(_LAST_CALL)
@@ -159,7 +185,7 @@ def _fit(fit: Fit) -> Answer:
         took = time.perf_counter() - began
     after = peak_bytes()
     grown = None if before is None or after is None else after - before
-    return Answer(fit.read(model), took, grown, _unfinished(caught))
+    return Answer(fit.read(model), took, grown, _unfinished(caught), after)
 
 
 def _unfinished(caught: list[warnings.WarningMessage]) -> str:
@@ -191,9 +217,9 @@ def peak_bytes() -> int | None:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
-def _status(name: str) -> int | None:
-    """A line of Linux's account of this process, in bytes."""
-    status = Path("/proc/self/status")
+def _status(name: str, process: int | None = None) -> int | None:
+    """A line of Linux's account of a process (this one unless named), in bytes."""
+    status = Path(f"/proc/{process or 'self'}/status")
     if not status.exists():
         return None
     lines = [line.split() for line in status.read_text().splitlines() if line.startswith(f"{name}:")]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dualgap.cli.bench_all import everything
 from dualgap.cli.bench_output import (
     check_outputs,
     print_list,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from dualgap.bench.contest import ContestSettings
     from dualgap.bench.results import Report
 
-_REPEAT, _GAP, _LIMIT = 3, 1e-6, 300.0
+_REPEAT, _GAP, _LIMIT, _CAP = 3, 1e-6, 300.0, 20.0
 _WHAT, _HOW, _OUTPUT = "What is compared", "How it is run", "Output"
 
 
@@ -42,6 +43,12 @@ _Show = Annotated[bool, typer.Option("--list", help="List the problems and end."
 _Repeat = Annotated[
     int | None,
     typer.Option("--repeat", help="Fits of each; the median counts.", show_default=str(_REPEAT), rich_help_panel=_HOW),
+]
+_Cap = Annotated[
+    float,
+    typer.Option(
+        "--cap", help="At equal gaps a peer's fit is ended after so many times dualgap's time.", rich_help_panel=_HOW
+    ),
 ]
 _Limit = Annotated[float, typer.Option("--limit", help="Seconds after which a fit is ended.", rich_help_panel=_HOW)]
 _Json = Annotated[
@@ -70,6 +77,9 @@ def _bench() -> None:
     """Make every comparison a command of its own."""
 
 
+bench.command("all")(everything)
+
+
 @bench.command()
 def kernel(
     problem: Annotated[list[str] | None, _names("A problem that --list shows", "--problem", "-p")] = None,
@@ -84,6 +94,7 @@ def kernel(
         float, typer.Option(help="Megabytes for kernel values, the same for all.", rich_help_panel=_HOW)
     ] = 4000.0,
     limit: _Limit = _LIMIT,
+    cap: _Cap = _CAP,
     memory: Annotated[
         bool,
         typer.Option("--memory", help="Measure dualgap's peak memory, by a fit more of each.", rich_help_panel=_HOW),
@@ -116,12 +127,13 @@ def kernel(
         repeat=repeat if repeat is not None else 1 if quick else _REPEAT,
         gap=gap,
         limit=limit,
+        cap=cap,
         memory=memory,
         threads=available_cores(),
         peers=select_peers(peer or []),
     )
     report = _compare("kernel", run_all, problems, settings, quick, json, resume, plot)
-    _tell_kernel(report)
+    tell_kernel(report)
     tell_files(report, json, plot)
 
 
@@ -145,6 +157,7 @@ def linear(
     ] = False,
     repeat: _Repeat = None,
     limit: _Limit = _LIMIT,
+    cap: _Cap = _CAP,
     seeds: Annotated[
         int,
         typer.Option(
@@ -178,6 +191,7 @@ def linear(
         repeat=repeat if repeat is not None else 1 if quick else _REPEAT,
         gap=gap,
         limit=limit,
+        cap=cap,
         threads=available_cores(),
         peers=select_peers(peer or []),
         intercept=intercept,
@@ -185,7 +199,7 @@ def linear(
         quick=quick,
     )
     report = _compare("linear", run_all, problems, settings, quick, json, resume, plot)
-    _tell_linear(report)
+    tell_linear(report)
     tell_files(report, json, plot)
 
 
@@ -219,9 +233,9 @@ def _only_if_named(usual: bool) -> str:
     return "" if usual else " (only if named)"
 
 
-def _tell_kernel(report: Report) -> None:
+def tell_kernel(report: Report) -> None:
     """Machine, tables and means of kernel machines."""
-    from dualgap.bench.tables import Footnotes, comparison_table, means, problem_table, thread_line
+    from dualgap.bench.tables import Footnotes, comparison_table, means, memory_table, problem_table, thread_line
 
     settings, notes = report.settings, Footnotes()
     tell_where(report, thread_line(report), f", cache {settings['cache_size']:g} MB")
@@ -232,12 +246,16 @@ def _tell_kernel(report: Report) -> None:
         for mean_label, extra in (("mean ratio", False), ("others", True)):
             print_means(mean_label, means([one for one in report.problems if one.extra == extra], side))
         standard().print()
+    memory = memory_table(report.problems)
+    if memory is not None:
+        fact("memory", "the most that a process held in a fit, samples and code included")
+        print_table(memory)
     for line in notes.lines():
         fact("", line)
-    fact("note", _KERNEL_NOTE)
+    fact("note", KERNEL_NOTE)
 
 
-def _tell_linear(report: Report) -> None:
+def tell_linear(report: Report) -> None:
     """Machine, tables, means and the spread over seeds of linear machines."""
     from dualgap.bench.linear_tables import problem_table, reached, spread_table, thread_line
     from dualgap.bench.tables import Footnotes, comparison_table, means
@@ -259,7 +277,7 @@ def _tell_linear(report: Report) -> None:
         print_table(spread)
     for line in notes.lines():
         fact("", line)
-    fact("note", _LINEAR_NOTE)
+    fact("note", LINEAR_NOTE)
 
 
 def _sides(gap: float | None, ours: str) -> dict[str, tuple[str, str]]:
@@ -270,14 +288,16 @@ def _sides(gap: float | None, ours: str) -> dict[str, tuple[str, str]]:
     return sides
 
 
-_KERNEL_NOTE = (
-    "Ratio: the peer's time over dualgap's; * marks the fastest peer of the same input. Gaps are relative duality "
+KERNEL_NOTE = (
+    "Ratio: the peer's time over dualgap's, > where its fits were ended at the cap; * marks the fastest peer of the "
+    "same input. Gaps are relative duality "
     "gaps of the samples as given, computed by dualgap.certify from everybody's dual variables after the clock has "
     "stopped. Warm-up (compiling, loading, a small fit) and LIBSVM's conversion of the data are not timed. Floor: the "
     "time for the kernel values between samples and support vectors. Memory: what a fit needs beyond the data."
 )
-_LINEAR_NOTE = (
-    "Ratio: the peer's time over dualgap's; * marks the fastest peer. Gaps bound the relative suboptimality of "
+LINEAR_NOTE = (
+    "Ratio: the peer's time over dualgap's, > where its fits were ended at the cap; * marks the fastest peer. Gaps "
+    "bound the relative suboptimality of "
     "everybody's weights w: (P(w) - D) / P(w), where P is the primal objective and D the certified dual objective of "
     "the reference, a run of dualgap to 1e-9. Certified: dualgap's own duality gap, which is what it was asked for. "
     "Warm-up (compiling, loading, a small fit) and LIBLINEAR's conversion of the data are not timed; scikit-learn's is."

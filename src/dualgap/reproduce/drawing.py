@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from dualgap.report.chart import escape
@@ -32,7 +33,7 @@ _LOOKS = (
 )
 # More points than these on one line cannot be told apart.
 _POINTS = 600
-_PIXEL = 4
+_PIXEL, _WHITE = 4, 15
 
 
 def draw(figure: Figure) -> str:
@@ -62,17 +63,28 @@ def draw_digits(digits: Digits) -> str:
     body, x = [], 0
     for picture, label in zip(digits.pictures, digits.labels, strict=True):
         for i, line in enumerate(picture):
-            for j, value in enumerate(line):
-                grey = round(127.5 * (1.0 - min(1.0, max(-1.0, value))))
-                body.append(
-                    f'<rect x="{x + j * _PIXEL}" y="{i * _PIXEL}" width="{_PIXEL}" height="{_PIXEL}" '
-                    f'fill="rgb({grey},{grey},{grey})"/>'
-                )
+            body += [
+                f'<rect x="{x + first * _PIXEL}" y="{i * _PIXEL}" width="{count * _PIXEL}" height="{_PIXEL}" '
+                f'fill="#{3 * f"{grey:x}"}"/>'
+                for first, count, grey in _strips(line)
+            ]
         side = _PIXEL * len(picture)
         body.append(f'<text x="{x + side // 2}" y="{side + 16}" text-anchor="middle">{escape(label)}</text>')
         x += side + 6
     height = _PIXEL * max((len(picture) for picture in digits.pictures), default=0) + 24
     return _svg(max(x, 1), height, digits.title, body)
+
+
+def _strips(line: Sequence[float]) -> list[tuple[int, int, int]]:
+    """Pixels of the same grey (of sixteen) side by side: the first, how many, and the grey; white is the paper's."""
+    greys = [round(7.5 * (1.0 - min(1.0, max(-1.0, value)))) for value in line]
+    strips, first = [], 0
+    for grey, group in groupby(greys):
+        count = len(list(group))
+        if grey < _WHITE:
+            strips.append((first, count, grey))
+        first += count
+    return strips
 
 
 def _svg(width: int, height: int, spoken: str, body: Sequence[str]) -> str:

@@ -42,20 +42,26 @@ figcaption { font-weight: 600; margin-bottom: .3rem; }
 
 def render(records: Sequence[Record]) -> str:
     """The page as text: no scripts, and nothing is fetched from anywhere."""
-    counts = _counts([claim for record in records for claim in record.claims])
+    total = counts([claim for record in records for claim in record.claims])
+    contents = f"<section><p>{escape(total)}</p>{_contents(records)}</section>\n"
+    return document("The papers' experiments", contents + "".join(_section(record) for record in records))
+
+
+def document(title: str, body: str) -> str:
+    """A page around its sections."""
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
-        f"<title>The papers' experiments</title>\n<style>\n{_CSS}</style>\n</head>\n<body>\n<main>\n"
-        f"<h1>The papers' experiments</h1>\n<section><p>{escape(counts)}</p>{_contents(records)}</section>\n"
-        + "".join(_section(record) for record in records)
-        + "<footer class='dim'>Written by dualgap.</footer>\n</main>\n</body>\n</html>\n"
+        f"<title>{escape(title)}</title>\n<style>\n{_CSS}</style>\n</head>\n<body>\n<main>\n"
+        f"<h1>{escape(title)}</h1>\n{body}"
+        "<footer class='dim'>Written by dualgap.</footer>\n</main>\n</body>\n</html>\n"
     )
 
 
-def _counts(claims: Sequence[Claim]) -> str:
+def counts(claims: Sequence[Claim]) -> str:
+    """How many claims have which verdict."""
     yes = sum(claim.verdict == REPRODUCED for claim in claims)
     no = sum(claim.verdict == NOT_REPRODUCED for claim in claims)
     return f"{len(claims)} claims: {yes} reproduced, {no} not reproduced, {len(claims) - yes - no} cannot be tested."
@@ -63,7 +69,7 @@ def _counts(claims: Sequence[Claim]) -> str:
 
 def _contents(records: Sequence[Record]) -> str:
     items = "".join(
-        f'<li><a href="#{escape(record.name)}">{escape(record.title)}</a>: {escape(_counts(record.claims))}</li>'
+        f'<li><a href="#{escape(record.name)}">{escape(record.title)}</a>: {escape(counts(record.claims))}</li>'
         for record in records
     )
     return f"<ul>{items}</ul>"
@@ -71,12 +77,20 @@ def _contents(records: Sequence[Record]) -> str:
 
 def _section(record: Record) -> str:
     length = "short run (--quick)" if record.quick else "full run"
-    machine = ", ".join(str(value) for value in record.machine.values() if value)
+    machine = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in record.machine.items() if value)
+    versions = ", ".join(f"{key} {value}" for key, value in record.versions.items() if value)
+    parts = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in record.parts.items())
     facts = [
         ("data", record.data),
         ("partitions", record.partitions),
         ("parameters", "; ".join(f"{key}: {value}" for key, value in record.parameters.items())),
-        ("run", f"{length}, {record.seconds:.0f} s" + (f"; {machine}" if machine else "")),
+        (
+            "run",
+            ", ".join(
+                filter(None, [length, record.date, f"{record.seconds:.0f} s" + (f" ({parts})" if parts else "")])
+            ),
+        ),
+        *((label, text) for label, text in (("machine", machine), ("versions", versions)) if text),
         *(("differs", line) for line in record.differences),
         *(("note", line) for line in record.notes),
     ]

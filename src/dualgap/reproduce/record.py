@@ -9,7 +9,7 @@ from typing import Any
 from dualgap.reproduce.claims import Claim
 
 # A JSON file of another layout is not read back.
-LAYOUT = 1
+LAYOUT = 2
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,13 @@ class Record:
     tables, figures, digits, claims
         What came of it.
     seconds : float
-        Wall time.
+        Wall time, without compiling.
+    parts : dict
+        Seconds of each part.
+    date : str
+        The day it was run, in UTC.
     machine, versions : dict
-        Where it ran.
+        Where it ran, and with what.
     """
 
     name: str
@@ -93,6 +97,8 @@ class Record:
     digits: list[Digits] = field(default_factory=list)
     claims: list[Claim] = field(default_factory=list)
     seconds: float = 0.0
+    parts: dict[str, float] = field(default_factory=dict)
+    date: str = ""
     machine: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, Any] = field(default_factory=dict)
 

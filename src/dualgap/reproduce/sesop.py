@@ -1,4 +1,4 @@
-"""Table 3 of "Support Vector Machine via Sequential Subspace Optimization", its totals (table 4) and figures 1 and 2.
+"""Tables 2 to 4 and figures 1 and 2 of "Support Vector Machine via Sequential Subspace Optimization".
 
 Claims of the abstract: the constrained problem becomes an unconstrained one that SESOP solves; Nemirovski's directions
 give worst-case optimality; optimisation in the subspace is extremely fast; the method is highly efficient. Section 5
@@ -14,14 +14,28 @@ import numpy as np
 
 from dualgap.reproduce.claims import Claim, judged
 from dualgap.reproduce.record import Figure, Line, Record, Table
-from dualgap.reproduce.sesop_runs import EPS, METHODS, MOST, MOST_TN, TRAINING, C, Run, measure, reached, split
+from dualgap.reproduce.sesop_runs import (
+    EPS,
+    METHODS,
+    MORE,
+    MOST,
+    MOST_TN,
+    TRAINING,
+    C,
+    Parts,
+    Run,
+    measure,
+    reached,
+    split,
+)
 
 if TYPE_CHECKING:
     from dualgap.reproduce.clock import Clock
 
 QUICK = ("arcene", "dexter")
-# Seconds of one run at most.
-_SECONDS, _SECONDS_QUICK = 30.0, 5.0
+# Seconds of one run at most, and of a data set with all its methods.
+_SECONDS, _SECONDS_QUICK = 20.0, 4.0
+_SET, _SET_QUICK = 170.0, 45.0
 _INF = math.inf
 # Relative accuracy of the objective for the count that does not need convergence.
 _NEAR = 1e-3
@@ -49,12 +63,19 @@ PRINTED: dict[str, dict[str, tuple[float, float]]] = {
     },
 }  # fmt: skip
 
+# Printed in table 2: test errors in per cent.
+ERRORS = {"arcene": 14.0, "dexter": 15.0, "dorothea": 7.42, "internet_ads": 3.93, "madelon": 45.0}
+# A test error within so many points of the printed one (or below it) counts as the same: 50 to 655 training samples,
+# divided otherwise, leave about as much to chance.
+_POINTS = 5.0
+
 Runs = dict[tuple[str, str], Run]
 
 
 def files(quick: bool) -> tuple[str, ...]:
     """Data sets that are read."""
-    return QUICK if quick else tuple(TRAINING)
+    names = QUICK if quick else tuple(TRAINING)
+    return (*names, *(MORE[name] for name in names if name in MORE))
 
 
 def run(
@@ -66,20 +87,22 @@ def run(
     seconds: float | None = None,
 ) -> Record:
     """Run the experiment on `sets`, each run for at most `seconds`."""
-    names = files(quick) if sets is None else sets
+    names = sets if sets is not None else QUICK if quick else tuple(TRAINING)
     most = seconds if seconds is not None else _SECONDS_QUICK if quick else _SECONDS
     runs: Runs = {}
+    shapes: dict[str, Parts] = {}
     for name in names:
-        parts = split(name)
+        shapes[name] = split(name)
         if name == names[0]:
             with clock.apart("sesop: compiling"):
                 for method in methods:
-                    measure(name, parts, method, 0.05)
-        for method in methods:
-            if clock.over(f"{name}, {method} was not run"):
-                continue
-            clock.say(f"sesop: {name}, {method}")
-            runs[name, method] = measure(name, parts, method, clock.left(most))
+                    measure(name, shapes[name], method, 0.05)
+        with clock.part(name, _SET_QUICK if quick else _SET) as mine:
+            for method in methods:
+                if mine.over(f"{name}, {method} was not run"):
+                    continue
+                mine.say(f"sesop: {name}, {method}")
+                runs[name, method] = measure(name, shapes[name], method, mine.left(most))
     return Record(
         name="sesop",
         title="SVM via sequential subspace optimization",
@@ -98,14 +121,35 @@ def run(
             "1093); dorothea comes without its 11881 empty columns.",
             "The paper gives neither C nor eps: here validation chose C = 1 and eps = 0.1 for every set. Iteration "
             "counts depend on both.",
-            "Samples are divided at random by a seed; the paper's division is unknown.",
+            "Samples are divided at random by a seed; the paper's division is unknown. Test samples of Arcene, Dexter "
+            "and Madelon are those of the challenge's validation part (its test labels are not public), with what "
+            "Madelon leaves over; Dorothea has none left.",
             f"A run ends after {most:g} s; the paper names no limit of time.",
             "Table 4 of the paper prints 5210 where its own rows sum to 521.",
         ],
-        tables=[_table(runs, names, methods), _totals(runs, names, methods)],
+        tables=[_sets(runs, shapes), _table(runs, names, methods), _totals(runs, names, methods)],
         figures=_figures(runs, names, methods),
         claims=_claims(runs, names),
     )
+
+
+def _sets(runs: Runs, shapes: dict[str, Parts]) -> Table:
+    rows = []
+    for name, parts in shapes.items():
+        one = runs.get((name, "sesop8"))
+        rows.append(
+            {
+                "data": name,
+                "features": parts.X.shape[1],
+                "training": len(parts.y),
+                "validation": len(parts.yv),
+                "test": len(parts.yt),
+                "features not zero %": round(100 * parts.density(), 2),
+                "test error % (paper)": ERRORS[name],
+                "test error %": math.nan if one is None else round(100 * one.test_error, 2),
+            }
+        )
+    return Table("Table 2: the data sets, and the test error of SESOP8's solution", rows)
 
 
 def _table(runs: Runs, names: tuple[str, ...], methods: tuple[str, ...]) -> Table:
@@ -284,8 +328,42 @@ def _claims(runs: Runs, names: tuple[str, ...]) -> list[Claim]:
             ", ".join(f"{m}: gradient {r.gradient_norm:.0e} after {r.iterations:.0f}" for m, r in madelon.items())
             or "Madelon is not part of this run.",
         ),
+        _than_fast(runs, names),
+        _errors(runs),
         judged("Results on Gisette.", "tables 2 to 4", None, "0 samples of Gisette could be had."),
     ]
+
+
+def _than_fast(runs: Runs, names: tuple[str, ...]) -> Claim:
+    """Table 3, set by set: SESOP8 beside CG with the same cheap searches."""
+    said, verdicts = [], []
+    for name in names:
+        ratio, exact, words = _over(runs, (name,), "cg_fast", "sesop8")
+        verdicts.append(at_least(ratio, exact, 1.0))
+        said.append(f"{name} {words}")
+    known = [verdict for verdict in verdicts if verdict is not None]
+    return judged(
+        "SESOP8 takes no more iterations than CG fast on any of the sets.",
+        "table 3",
+        False if False in known else True if known and len(known) == len(verdicts) else None,
+        "CG fast's iterations over SESOP8's: " + "; ".join(said) + ".",
+    )
+
+
+def _errors(runs: Runs) -> Claim:
+    """Table 2: the errors that the L1 machine makes on test samples."""
+    mine = {
+        one.data: 100 * one.test_error
+        for (_, method), one in runs.items()
+        if method == "sesop8" and not math.isnan(one.test_error)
+    }
+    return judged(
+        "The L1 machine's test errors (Arcene 14 %, Dexter 15 %, Internet_ads 3.93 %, Madelon 45 %).",
+        "table 2",
+        all(value <= ERRORS[name] + _POINTS for name, value in mine.items()) if mine else None,
+        (", ".join(f"{name} {value:.1f} % (paper {ERRORS[name]:g})" for name, value in mine.items()) or "not run")
+        + f". The same: no more than {_POINTS:g} points above.",
+    )
 
 
 def _solved(runs: list[Run]) -> bool | None:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from dualgap.formats.atomic import atomic_write
 from dualgap.reproduce.drawing import draw, draw_digits
+from dualgap.reproduce.index import render_index
 from dualgap.reproduce.page import render
 from dualgap.reproduce.record import Record
 
-PAGE = "index.html"
+PAGE, INDEX = "index.html", "README.md"
 
 
 def save(record: Record, folder: Path) -> list[Path]:
@@ -27,6 +28,20 @@ def save(record: Record, folder: Path) -> list[Path]:
 def save_page(records: Sequence[Record], folder: Path) -> Path:
     """Write the page about all of them."""
     return _write(folder / PAGE, render(records))
+
+
+def save_index(folder: Path, names: Iterable[str], comparison: str = "") -> Path:
+    """Write the contents of the folder: of each experiment what its file holds, whatever its length."""
+    records = []
+    for name in names:
+        for quick in (False, True):
+            try:
+                record = finished(name, folder, quick=quick)
+            except ValueError:
+                continue  # what cannot be read is not part of the contents; --continue names the file
+            if record is not None:
+                records.append(record)
+    return _write(folder / INDEX, render_index(records, comparison))
 
 
 def save_json(records: Sequence[Record], path: Path) -> None:
@@ -48,7 +63,7 @@ def finished(name: str, folder: Path, *, quick: bool) -> Record | None:
     try:
         record = Record.from_dict(json.loads(path.read_text(encoding="utf-8"))[0])
     except (ValueError, KeyError, IndexError, TypeError) as error:
-        raise ValueError(f"{path}: {error}; remove it, or leave --resume out.") from None
+        raise ValueError(f"{path}: {error}; remove it, or leave --continue out.") from None
     return record if record.quick == quick else None
 
 
@@ -62,7 +77,7 @@ def beside(records: Sequence[Record], folder: Path, names: Iterable[str]) -> lis
             try:
                 record = finished(name, folder, quick=records[0].quick)
             except ValueError:
-                continue  # the page is about what can be read; --resume names the file that cannot
+                continue  # the page is about what can be read; --continue names the file that cannot
         if record is not None:
             found.append(record)
     return found
