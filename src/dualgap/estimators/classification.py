@@ -202,7 +202,8 @@ class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
         """
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
-        return self.classes_[self._predicted(self._decision_values(X))]
+        values = self._decision_values(X)  # first: it is what says that a model is not fitted
+        return self.classes_[self._predicted(values)]
 
     def _predicted(self, values: NDArray[np.float64]) -> NDArray[np.intp]:
         """Places of the predicted classes, from the decision values of all tasks."""
