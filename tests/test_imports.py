@@ -21,7 +21,7 @@ LAYERS = (
     ("operators", "line_search"),
     ("formulations", "certificate", "approximation", "box_descent", "primal", "composite_certificate"),
     ("solvers",),
-    ("handover", "run", "minimization", "smoothing"),
+    ("handover", "run", "finish", "minimization", "smoothing"),
     (
         "_crammer_singer_newton",
         "_l1_columns",

@@ -15,6 +15,8 @@ from sklearn.utils.validation import _num_samples, check_array, check_is_fitted,
 from dualgap import approximation
 from dualgap.estimators.certified import RUN_CONSTRAINTS, CertifiedEstimator
 from dualgap.estimators.progress import progress_callback
+from dualgap.estimators.weighted import weighted_variance
+from dualgap.finish import finish
 from dualgap.formulations import FORMULATIONS, Model, build, parametric_values, recover
 from dualgap.kernels.contraction import contract
 from dualgap.kernels.functions import NAMES, Kernel
@@ -159,26 +161,23 @@ class KernelSVM(CertifiedEstimator):
 
     # -- fitting -------------------------------------------------------------------------------------------------
 
-    def _make_kernel(self, X: Any) -> Kernel:
-        """The kernel with `gamma` resolved as scikit-learn does."""
+    def _make_kernel(self, X: Any, weight: Any = None) -> Kernel:
+        """The kernel with `gamma` resolved as scikit-learn does; a weight counts as so many repetitions."""
         if callable(self.kernel):
             return Kernel("callable", function=self.kernel)
         gamma = self.gamma
         if self.kernel == "precomputed":
             gamma = 0.0
         elif gamma == "scale":
-            if sp.issparse(X):
-                variance = float(X.multiply(X).mean() - X.mean() ** 2)
-            else:
-                variance = float(X.var(dtype=np.float64))
+            variance = weighted_variance(X, weight)
             gamma = 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
         elif gamma == "auto":
             gamma = 1.0 / X.shape[1]
         self._gamma = float(gamma)
         return Kernel(self.kernel, gamma=self._gamma, coef0=float(self.coef0), degree=int(self.degree))
 
-    def _make_gram(self, X: Any) -> Gram:
-        self._kernel = self._make_kernel(X)
+    def _make_gram(self, X: Any, weight: Any = None) -> Gram:
+        self._kernel = self._make_kernel(X, weight)
         options = dict(self.solver_options or {})
         gram = make_gram(
             X,
@@ -205,8 +204,7 @@ class KernelSVM(CertifiedEstimator):
 
     def _solve_task(self, gram: Gram, y: Any, weight: Any, phi: Any) -> Solved:
         """Build, solve and recover one task; the table says which of C, nu and epsilon it reads."""
-        parameters: dict[str, Any] = {name: float(getattr(self, name)) for name in FORMULATIONS[self._row].parameters}
-        problem = build(self._row, gram, y, sample_weight=weight, parametric=phi, **parameters)
+        problem = build(self._row, gram, y, sample_weight=weight, parametric=phi, **self._row_parameters(y, weight))
         options = self._options()
         _, module = choose(problem, self.solver)
         if any(field.name == "shrinking" for field in fields(module.Options)):
@@ -223,8 +221,14 @@ class KernelSVM(CertifiedEstimator):
             **options,
         )
         low_rank = isinstance(gram, LowRankGram)
+        if self.solver == "auto" and self.gap_tol is None and not low_rank:
+            result = finish(problem, result, max_iter=self.max_iter)
         assessment = approximation.assess(problem, result.a, result.eta) if low_rank else None
         return Solved(result, recover(problem, result.a, result.eta), assessment)
+
+    def _row_parameters(self, y: Any, weight: Any) -> dict[str, Any]:
+        """Which of C, nu and epsilon a task reads, and their values for it."""
+        return {name: float(getattr(self, name)) for name in FORMULATIONS[self._row].parameters}
 
     def _solve_tasks(self, task: Callable[[int, Gram], Solved], count: int, gram: Gram, largest: int) -> list[Solved]:
         """Solve independent tasks over one Gram matrix: side by side where they are small, else one after another.

@@ -56,8 +56,9 @@ class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
             )
         X, y = self._check_fit_data(X, y)
         check_consistent_length(X, y)
-        codes, weight = self._check_classes(y, self._check_weights(sample_weight, len(y)))
-        gram, phi = self._make_gram(X), self._phi(X, len(y))
+        own_weight = self._check_weights(sample_weight, len(y))
+        codes, weight = self._check_classes(y, own_weight)
+        gram, phi = self._make_gram(X, own_weight), self._phi(X, len(y))
         self._against_rest = len(self.classes_) > 2 and getattr(self, "multi_class", "ovo") == "ovr"
         pairs = list(self._pairs())
 

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dualgap.constraints import feasible_start
 from dualgap.estimators.certified import RUN_CONSTRAINTS, CertifiedEstimator
 from dualgap.estimators.progress import progress_callback
+from dualgap.finish import finish
 from dualgap.formulations import FORMULATIONS, Model, build, parametric_values, recover
 from dualgap.kernels.factor import Factor
 from dualgap.kernels.functions import Kernel
@@ -166,6 +167,8 @@ class LinearSVM(CertifiedEstimator):
             warn=False,
             **options,
         )
+        if self.solver == "auto" and self.gap_tol is None:
+            result = finish(problem, result, max_iter=self.max_iter)
         model = recover(problem, result.a, result.eta)
         used = np.flatnonzero(model.coefficients)
         weights = Factor(X, n_jobs=threads).transposed(model.coefficients[used], used)

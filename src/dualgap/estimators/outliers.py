@@ -47,7 +47,7 @@ class _OutlierDetector(Detector, KernelSVM):  # type: ignore[misc]
         X, _ = self._check_fit_data(X, None)
         n = _num_samples(X)
         weight = self._check_weights(sample_weight, n)
-        gram = self._make_gram(X)
+        gram = self._make_gram(X, weight)
         solved = self._solve_task(gram, None, weight, self._phi(X, n))
         self._keep_expansion(X, solved.model, gram)
         self.n_iter_ = solved.result.iterations

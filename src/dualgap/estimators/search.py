@@ -260,7 +260,7 @@ class _Search:
         kernels = []
         for train, _ in self.splits:
             model = clone(self.svc).set_params(gamma=gamma)
-            kernel = model._make_kernel(self.X[train] if gamma == "scale" else self.X)
+            kernel = model._make_kernel(self.X[train], self.weight[train]) if gamma == "scale" else model._make_kernel(self.X)
             if kernel not in made:
                 made[kernel] = lasting_gram(
                     self.X, kernel, cache_size=self.svc.cache_size, n_jobs=self.owner.n_jobs, all_rows=True
