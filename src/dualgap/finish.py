@@ -102,7 +102,12 @@ def finish(problem: DualQP, result: Result, *, max_iter: int = -1) -> Result:
 
 
 def _event(
-    history: History, certificate: Certificate, a: NDArray[np.float64], iterations: int, seconds: float, evaluations: int
+    history: History,
+    certificate: Certificate,
+    a: NDArray[np.float64],
+    iterations: int,
+    seconds: float,
+    evaluations: int,
 ) -> Event:
     """The end of the run, for its history; what caches have done before they have done still."""
     found = (certificate.primal, certificate.dual, certificate.relative_gap, certificate.kkt_violation)
@@ -125,9 +130,7 @@ def _stored(problem: DualQP) -> DualQP:
     return replace(problem, gram=gram, index=np.searchsorted(points, problem.index))
 
 
-def _on_face(
-    problem: DualQP, H: NDArray[np.float64], start: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], bool]:
+def _on_face(problem: DualQP, H: NDArray[np.float64], start: NDArray[np.float64]) -> tuple[NDArray[np.float64], bool]:
     """The minimiser with variables at bounds kept there, and whether it solves the problem; else the start."""
     a = np.clip(start, problem.lo, problem.hi)
     free = (a > problem.lo) & (a < problem.hi)

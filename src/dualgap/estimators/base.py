@@ -49,8 +49,14 @@ SHARED_CONSTRAINTS: dict[str, Any] = {
 }
 
 
+# Entries of a sparse matrix of few rows that may be filled in: 8 MB of float64.
+_FEW_ENTRIES = 1 << 20
 # Points of a task up to which tasks run side by side: two blocks of the block solver, whose steps are one thread's.
 _SIDE_BY_SIDE = 4096
+
+
+# What C=inf stands for: more than a coefficient of samples that can be separated in float64 comes to.
+_HARD = 1e10
 
 
 def _is_table(X: Any) -> bool:
@@ -76,6 +82,12 @@ def _canonical(X: Any) -> Any:
         X = X.copy()
         X.sum_duplicates()
     return X
+
+
+def _as_dense(X: Any) -> Any:
+    """Few sparse samples as dense ones: the same arithmetic, so that both give the same coefficients."""
+    small = sp.issparse(X) and X.shape[0] <= FEW and X.shape[0] * X.shape[1] <= _FEW_ENTRIES
+    return X.toarray() if small else X
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,7 +192,7 @@ class KernelSVM(CertifiedEstimator):
         self._kernel = self._make_kernel(X, weight)
         options = dict(self.solver_options or {})
         gram = make_gram(
-            X,
+            _as_dense(X),
             self._kernel,
             cache_size=self.cache_size,
             cache=options.get("cache", "row"),
@@ -228,7 +240,8 @@ class KernelSVM(CertifiedEstimator):
 
     def _row_parameters(self, y: Any, weight: Any) -> dict[str, Any]:
         """Which of C, nu and epsilon a task reads, and their values for it."""
-        return {name: float(getattr(self, name)) for name in FORMULATIONS[self._row].parameters}
+        values = {name: float(getattr(self, name)) for name in FORMULATIONS[self._row].parameters}
+        return {name: _HARD if value == np.inf else value for name, value in values.items()}
 
     def _solve_tasks(self, task: Callable[[int, Gram], Solved], count: int, gram: Gram, largest: int) -> list[Solved]:
         """Solve independent tasks over one Gram matrix: side by side where they are small, else one after another.

@@ -283,6 +283,11 @@ class SVC(_KernelClassifier):
         self._keep_parameters(locals())
 
 
+def _largest_nu(weights: NDArray[np.float64]) -> float:
+    """The largest nu that two classes of these weights allow."""
+    return float(2.0 * weights.min() / weights.sum())
+
+
 @documented("nu", "kernel", "classifier")
 class NuSVC(_KernelClassifier):
     """nu-support vector classification with a certificate.
@@ -326,6 +331,38 @@ class NuSVC(_KernelClassifier):
         approximation_options: dict[str, Any] | None = None,
     ) -> None:
         self._keep_parameters(locals())
+
+    def _check_classes(self, y: Any, weight: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        try:
+            return super()._check_classes(y, weight)
+        except ValueError as error:
+            if "same class" not in str(error):
+                raise
+            raise ValueError(f"specified nu is infeasible: {error}") from None
+
+    def _row_parameters(self, y: Any, weight: Any) -> dict[str, Any]:
+        """nu, and a penalised bias where the classes of this task do not allow it with a free one.
+
+        Two classes that do not allow nu are an error (of `build`), as in LIBSVM. Where class weights are what makes the
+        difference (LIBSVM does not read them), or where it is one pair of several that share a nu, there is a machine
+        all the same: with a penalised bias every nu has a solution, which leans towards the heavier class.
+        """
+        parameters = super()._row_parameters(y, weight)
+        both = np.array([weight[y < 0].sum(), weight[y > 0].sum()])
+        largest = _largest_nu(both)
+        if parameters["nu"] <= largest:
+            return parameters
+        with np.errstate(divide="ignore", invalid="ignore"):
+            unweighted = both / self.class_weight_ if len(self.classes_) == 2 else both
+        if len(self.classes_) > 2 or parameters["nu"] <= _largest_nu(unweighted):
+            warnings.warn(
+                f"nu={self.nu!r} exceeds 2 min(n+, n-)/n = {largest:.6g} of the weights of two classes, beyond which "
+                f"no margin exists with a free bias: theirs is penalised. Use a smaller nu, or other class weights.",
+                UserWarning,
+                stacklevel=2,
+            )
+            parameters["bias"] = "penalised"
+        return parameters
 
     def _scaled(self, model: Model) -> Model:
         """Divide by the margin rho, as LIBSVM does."""

@@ -65,23 +65,23 @@ class _LinearDetector(Detector, LinearSVM):  # type: ignore[misc]
         weight = self._check_weights(sample_weight, n)
         gram, phi = self._make_gram(X, 0.0), self._phi(X, n)
         task = self._solve_task(self._row, X, gram, None, weight, phi, bias=True, kept=self._starts(1)[0])
+        used = np.flatnonzero(task.model.coefficients)
+        self._n_terms = int(used.size)
+        self._reach = float(np.abs(task.model.coefficients) @ np.sqrt(gram.diag()))
         self._keep_model(task)
         self._keep_tasks([_accepted(task, gram)])
         return self
 
-    def score_samples(self, X: Any) -> NDArray[np.float64]:
-        """The decision function without its offset: larger is more normal.
+    def _check_new(self, X: Any) -> Any:
+        return self._check_new_data(X)
 
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Samples.
+    def _scores_of(self, X: Any) -> NDArray[np.float64]:
+        return self._scores(X)
 
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        return self._scores(self._check_new_data(X))
+    def _magnitude(self, X: Any, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """By Cauchy and Schwarz, for the sum over samples that the weights were made of."""
+        own = np.sqrt(Factor(X, n_jobs=self.n_jobs).squared_norms())
+        return 2.0 * own * self._reach + own**2
 
     def _scores(self, X: Any) -> NDArray[np.float64]:
         return self._values(X).ravel()

@@ -84,6 +84,12 @@ class SVCSearchCV(BaseSearchCV):  # type: ignore[misc]
 
     estimator: Any
 
+    def __sklearn_tags__(self) -> Any:
+        """Those of a search over the estimator that None stands for."""
+        if self.estimator is not None:
+            return super().__sklearn_tags__()
+        return type(self)(SVC()).__sklearn_tags__()
+
     def __init__(
         self,
         estimator: Any = None,
@@ -260,7 +266,11 @@ class _Search:
         kernels = []
         for train, _ in self.splits:
             model = clone(self.svc).set_params(gamma=gamma)
-            kernel = model._make_kernel(self.X[train], self.weight[train]) if gamma == "scale" else model._make_kernel(self.X)
+            kernel = (
+                model._make_kernel(self.X[train], self.weight[train])
+                if gamma == "scale"
+                else model._make_kernel(self.X)
+            )
             if kernel not in made:
                 made[kernel] = lasting_gram(
                     self.X, kernel, cache_size=self.svc.cache_size, n_jobs=self.owner.n_jobs, all_rows=True
