@@ -33,7 +33,7 @@ LAYERS = (
         "l1svm",
     ),
     ("estimators", "path"),
-    ("formats", "datasets", "report", "bench", "reproduce", "distributed"),
+    ("formats", "datasets", "report", "bench", "reproduce", "distributed", "patch"),
     ("cli", "__main__"),
 )
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}

@@ -32,6 +32,8 @@ from dualgap.run import FEW, solve
 from dualgap.solvers import smo
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from dualgap.problem import DualQP
@@ -48,7 +50,13 @@ _RIDGE, _REFINEMENTS = 1e-12, 4
 _BOUNDS_MET = 24
 
 
-def finish(problem: DualQP, result: Result, *, max_iter: int = -1) -> Result:
+def finish(
+    problem: DualQP,
+    result: Result,
+    *,
+    max_iter: int = -1,
+    callback: Callable[[Event], bool | None] | None = None,
+) -> Result:
     """Take the solution of a small problem to the precision of float64.
 
     Parameters
@@ -60,6 +68,8 @@ def finish(problem: DualQP, result: Result, *, max_iter: int = -1) -> Result:
         gap (an indefinite kernel) are returned as they are.
     max_iter : int
         Iterations that the run and this may take together; -1 for no limit.
+    callback : callable or None
+        Called with the event that ends the history; there is nothing left to stop.
 
     Returns
     -------
@@ -89,6 +99,8 @@ def finish(problem: DualQP, result: Result, *, max_iter: int = -1) -> Result:
     seconds = result.seconds + time.perf_counter() - began
     evaluations = result.kernel_evaluations + stored.gram.n**2
     last = _event(result.history, certificate, a, iterations, seconds, evaluations)
+    if callback is not None:
+        callback(last)
     return replace(
         result,
         a=a,

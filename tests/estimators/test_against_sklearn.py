@@ -272,7 +272,9 @@ def test_sample_weight(name, parameters, kernel):
         X = X + 3.0
     weight = np.random.default_rng(1).uniform(0.2, 3.0, len(X))
     weight[::7] = 0.0
-    ours, theirs = (model.fit(X, y, sample_weight=weight) for model in pair(name, {**parameters, "kernel": kernel}))
+    # gamma="scale" counts weights here, and samples there: see test_scale_counts_by_weight.
+    parameters = {**parameters, "kernel": kernel, "gamma": "auto"}
+    ours, theirs = (model.fit(X, y, sample_weight=weight) for model in pair(name, parameters))
     assert_same(values(ours, X), values(theirs, X))
     # scikit-learn's support_ counts in the samples that LIBSVM has left; ours counts in all of them.
     assert_array_equal(ours.support_, np.flatnonzero(weight)[theirs.support_])
@@ -289,7 +291,8 @@ def test_class_weight(data, class_weight, weighted):
     keep = np.flatnonzero((y != 1) | (np.arange(len(y)) % 3 == 0))  # classes of different size
     X, y = X[keep], y[keep]
     weight = np.random.default_rng(1).uniform(0.2, 3.0, len(X)) if weighted else None
-    ours, theirs = (model.fit(X, y, sample_weight=weight) for model in pair("SVC", {"class_weight": class_weight}))
+    parameters = {"class_weight": class_weight, "gamma": "auto" if weighted else "scale"}
+    ours, theirs = (model.fit(X, y, sample_weight=weight) for model in pair("SVC", parameters))
     assert_allclose(ours.class_weight_, theirs.class_weight_, rtol=1e-14)
     assert_same(ours.decision_function(X), theirs.decision_function(X))
 
@@ -298,7 +301,7 @@ def test_class_weight(data, class_weight, weighted):
 def test_class_weight_is_a_sample_weight(name):
     """LIBSVM ignores class_weight for NuSVC; here it means the same for both."""
     X, y = DATA["wine"]
-    parameters = {"nu": 0.17} if name == "NuSVC" else {}
+    parameters = {"gamma": 0.1, **({"nu": 0.17} if name == "NuSVC" else {})}
     by_class = make(name, parameters, class_weight={0: 1.5, 2: 0.7}).fit(X, y)
     by_sample = make(name, parameters).fit(X, y, sample_weight=np.array([1.5, 1.0, 0.7])[y])
     assert_array_equal(by_class.decision_function(X), by_sample.decision_function(X))
@@ -314,8 +317,21 @@ def test_balanced_counts_by_weight():
     assert_same(weighted.decision_function(X), repeated.decision_function(X))
 
 
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
+def test_scale_counts_by_weight(layout):
+    X, y = DATA["diabetes"]
+    weight = np.random.default_rng(5).integers(0, 4, len(X))
+    weighted = dualgap.SVR().fit(layout(X), y, sample_weight=weight)
+    repeated = dualgap.SVR().fit(layout(X.repeat(weight, axis=0)), y.repeat(weight))
+    assert_allclose(weighted._gamma, repeated._gamma, rtol=1e-13)
+    theirs = sklearn.svm.SVR().fit(layout(X.repeat(weight, axis=0)), y.repeat(weight))
+    assert repeated._gamma == theirs._gamma
+    equal = dualgap.SVR().fit(layout(X), y, sample_weight=np.full(len(X), 0.3))
+    assert equal._gamma == sklearn.svm.SVR().fit(layout(X), y)._gamma
+
+
 def exact(name, parameters):
-    """An estimator run to a gap of 1e-12, with `gamma` fixed: "scale" counts samples whatever their weight."""
+    """An estimator run to a gap of 1e-12."""
     return getattr(dualgap, name)(gap_tol=1e-12, gamma=0.1, **parameters)
 
 

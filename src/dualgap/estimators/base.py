@@ -221,6 +221,7 @@ class KernelSVM(CertifiedEstimator):
         _, module = choose(problem, self.solver)
         if any(field.name == "shrinking" for field in fields(module.Options)):
             options.setdefault("shrinking", self.shrinking)
+        callback = progress_callback(self.callback, self.verbose)
         result = solve(
             problem,
             self.solver,
@@ -228,13 +229,13 @@ class KernelSVM(CertifiedEstimator):
             gap_tol=self.gap_tol,
             max_iter=self.max_iter,
             time_limit=self.time_limit,
-            callback=progress_callback(self.callback, self.verbose),
+            callback=callback,
             warn=False,
             **options,
         )
         low_rank = isinstance(gram, LowRankGram)
         if self.solver == "auto" and self.gap_tol is None and not low_rank:
-            result = finish(problem, result, max_iter=self.max_iter)
+            result = finish(problem, result, max_iter=self.max_iter, callback=callback)
         assessment = approximation.assess(problem, result.a, result.eta) if low_rank else None
         return Solved(result, recover(problem, result.a, result.eta), assessment)
 

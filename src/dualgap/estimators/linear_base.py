@@ -155,6 +155,7 @@ class LinearSVM(CertifiedEstimator):
         threads = gram.operator.threads if isinstance(gram, LinearGram) else self.n_jobs
         if name != "dcd" and any(field.name == "n_jobs" for field in fields(module.Options)):
             options.setdefault("n_jobs", threads)  # threads of dcd are not reproducible: only where asked for
+        callback = progress_callback(self.callback, self.verbose)
         result = solve(
             problem,
             self.solver,
@@ -162,13 +163,13 @@ class LinearSVM(CertifiedEstimator):
             gap_tol=self._goal(),
             max_iter=self.max_iter,
             time_limit=self.time_limit,
-            callback=progress_callback(self.callback, self.verbose),
+            callback=callback,
             start=kept.start(problem) if isinstance(kept, Kept) else None,
             warn=False,
             **options,
         )
         if self.solver == "auto" and self.gap_tol is None:
-            result = finish(problem, result, max_iter=self.max_iter)
+            result = finish(problem, result, max_iter=self.max_iter, callback=callback)
         model = recover(problem, result.a, result.eta)
         used = np.flatnonzero(model.coefficients)
         weights = Factor(X, n_jobs=threads).transposed(model.coefficients[used], used)
