@@ -275,7 +275,7 @@ class KernelSVM(CertifiedEstimator):
             [result.history for result in results],
             [result.status for result in results],
             results[0].solver,
-            shown=4,  # the caller of fit, which scikit-learn wraps
+            shown=5,  # the caller of fit, which is wrapped twice
         )
 
     def _keep_support(self, X: Any, support: NDArray[np.intp]) -> None:
@@ -284,7 +284,10 @@ class KernelSVM(CertifiedEstimator):
         if self.kernel == "precomputed":
             self.support_vectors_ = np.empty((0, 0), dtype=X.dtype)
         else:
-            self.support_vectors_ = X[support]
+            vectors = X[support]
+            # A matrix whatever the samples are, as in scikit-learn; what a callable kernel gets is left as it is.
+            as_matrix = self._sparse and not callable(self.kernel)
+            self.support_vectors_ = sp.csr_matrix(vectors) if as_matrix else vectors
 
     def _keep_expansion(self, X: Any, model: Model, gram: Gram) -> None:
         """The kernel expansion of an estimator with a single task: over the support vectors, or over the basis."""

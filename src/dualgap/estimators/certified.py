@@ -15,6 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array
 
 from dualgap.certificate import combine
+from dualgap.estimators.array_api import convert_arrays
 from dualgap.estimators.certificate_table import certificate_table
 from dualgap.formulations import parametric_values
 from dualgap.result import Status
@@ -48,6 +49,10 @@ _NOT_OPTIONS = ("tol", "first_tol", "gap_tol", "max_iter", "time_limit", "callba
 
 class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
     """Base of all estimators."""
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        convert_arrays(cls)
 
     def _keep_parameters(self, arguments: dict[str, Any]) -> None:
         """Store the constructor's arguments as they are, which is all that scikit-learn allows a constructor to do."""

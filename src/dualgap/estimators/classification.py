@@ -375,7 +375,7 @@ class NuSVC(_KernelClassifier):
                 f"unscaled. Ask for gap_tol=1e-6 or a smaller tol first; if the margin stays zero, the classes cannot "
                 f"be told apart, and a larger nu or another kernel is needed.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
             return model
         return replace(

@@ -219,7 +219,7 @@ class LinearSVM(CertifiedEstimator):
             [result.history for result in results],
             [result.status for result in results],
             results[0].solver,
-            shown=4,  # the caller of fit, which scikit-learn wraps
+            shown=5,  # the caller of fit, which is wrapped twice
         )
 
     # -- prediction ----------------------------------------------------------------------------------------------
