@@ -62,7 +62,11 @@ def patch_sklearn(names: Iterable[str] | None = None) -> None:
 
 
 def unpatch_sklearn() -> None:
-    """Undo `patch_sklearn`; names that mean something else by now are left alone."""
+    """Undo `patch_sklearn`.
+
+    What was replaced is put back, where it still means a class of this package. What a module has imported meanwhile
+    stays as it is: nobody can tell it from an import of this package.
+    """
     from dualgap import estimators
 
     while _replaced:
