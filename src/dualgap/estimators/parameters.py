@@ -30,7 +30,7 @@ shrinking : bool, default=True
     Whether settled variables are set aside during a run.
 tol : float, default=1e-3
     KKT violation to reach, where `gap_tol` is None. Tasks of up to 256 variables are then finished to the precision of
-    float64 (with ``solver="auto"``), which takes one or two milliseconds.
+    float64 (with ``solver="auto"``), which takes a few milliseconds.
 cache_size : float, default=200
     Megabytes for kernel values.
 verbose : bool, default=False
