@@ -1,6 +1,7 @@
 """Signatures, tags, attributes and input of scikit-learn's support vector machines, held against the installed ones."""
 
 import html
+import importlib.util
 import inspect
 import os
 import pickle
@@ -114,9 +115,11 @@ def test_polars(name):
     polars = pytest.importorskip("polars")
     frame = polars.DataFrame(X, schema=["a", "b", "c", "d"])
     model = getattr(dualgap, name)().fit(frame, polars.Series(Y))
-    assert_array_equal(model.feature_names_in_, ["a", "b", "c", "d"])
     plain = getattr(dualgap, name)().fit(X, Y)
     assert_array_equal(model.predict(frame), plain.predict(X))
+    if not hasattr(sklearn.svm.SVC().fit(frame, Y), "feature_names_in_"):
+        return  # names of columns are scikit-learn's business, and an older one does not know this library
+    assert_array_equal(model.feature_names_in_, ["a", "b", "c", "d"])
     with pytest.raises(ValueError, match="feature names"):
         model.predict(frame.rename({"a": "z"}))
 
@@ -145,6 +148,8 @@ for name in {names}:
 def test_array_api():
     """In a process of its own: SciPy decides on the array API when it is imported."""
     pytest.importorskip("array_api_strict")
+    if importlib.util.find_spec("sklearn.externals.array_api_compat") is None:  # older versions ask for it
+        pytest.importorskip("array_api_compat")
     environment = {**os.environ, "SCIPY_ARRAY_API": "1"}
     done = subprocess.run(
         [sys.executable, "-c", ARRAY_API.format(names=ALL)],

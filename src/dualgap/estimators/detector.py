@@ -21,10 +21,9 @@ _FEW_MORE = 16
 
 
 class Detector(OutlierMixin):  # type: ignore[misc]
-    """Decision function and labels of estimators that have scores and, once fitted, `offset_` and `_n_terms`."""
+    """Decision function and labels of estimators that have scores and, once fitted, `offset_`."""
 
     offset_: NDArray[np.float64]
-    _n_terms: int
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Signed distance to the boundary: positive for inliers.
@@ -41,7 +40,7 @@ class Detector(OutlierMixin):  # type: ignore[misc]
         X = self._check_new(X)
         scores = self._scores_of(X)
         values = scores - self.offset_
-        terms = self._n_terms + (X.shape[1] if hasattr(X, "shape") and len(X.shape) == 2 else 0) + _FEW_MORE
+        terms = self._n_terms() + (X.shape[1] if hasattr(X, "shape") and len(X.shape) == 2 else 0) + _FEW_MORE
         bound = terms * np.finfo(np.float64).eps * (self._magnitude(X, scores) + np.abs(self.offset_))
         return np.where(np.abs(values) <= bound, 0.0, values)
 
@@ -65,6 +64,10 @@ class Detector(OutlierMixin):  # type: ignore[misc]
 
     def _scores_of(self, X: Any) -> NDArray[np.float64]:
         """Scores of validated samples."""
+        raise NotImplementedError
+
+    def _n_terms(self) -> int:
+        """Terms of the sum over samples."""
         raise NotImplementedError
 
     def _magnitude(self, X: Any, scores: NDArray[np.float64]) -> NDArray[np.float64]:

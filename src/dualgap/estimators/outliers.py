@@ -50,7 +50,6 @@ class _OutlierDetector(Detector, KernelSVM):  # type: ignore[misc]
         gram = self._make_gram(X, weight)
         solved = self._solve_task(gram, None, weight, self._phi(X, n))
         self._keep_expansion(X, solved.model, gram)
-        self._n_terms = int(self._dual_coef.size)
         self.n_iter_ = solved.result.iterations
         self._keep_model(solved.model, gram)
         self._keep_results([solved], X)
@@ -61,6 +60,9 @@ class _OutlierDetector(Detector, KernelSVM):  # type: ignore[misc]
 
     def _scores_of(self, X: Any) -> NDArray[np.float64]:
         return self._scores((self._kernel_sums(X, self._dual_coef.T) + self._free_part(X)).ravel(), X)
+
+    def _n_terms(self) -> int:
+        return int(self._dual_coef.size)
 
     def _magnitude(self, X: Any, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         """By Cauchy and Schwarz: |k(x, z)| is at most the root of k(x, x) k(z, z)."""
