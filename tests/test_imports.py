@@ -21,7 +21,7 @@ LAYERS = (
     ("operators", "line_search"),
     ("formulations", "certificate", "approximation", "box_descent", "primal", "composite_certificate"),
     ("solvers",),
-    ("handover", "run", "minimization", "smoothing"),
+    ("handover", "run", "finish", "minimization", "smoothing"),
     (
         "_crammer_singer_newton",
         "_l1_columns",
@@ -33,7 +33,7 @@ LAYERS = (
         "l1svm",
     ),
     ("estimators", "path"),
-    ("formats", "datasets", "report", "displays", "bench", "reproduce", "distributed"),
+    ("formats", "datasets", "report", "displays", "bench", "reproduce", "distributed", "patch"),
     ("cli", "__main__"),
 )
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}

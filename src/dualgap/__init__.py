@@ -57,6 +57,8 @@ _HOME = {
     "PathDisplay": "displays",
     "SearchDisplay": "displays",
     "from_sklearn": "estimators.sklearn_models",
+    "patch_sklearn": "patch",
+    "unpatch_sklearn": "patch",
     "svm_path": "path",
     "PathResult": "path",
     "scaled_start": "path",
@@ -110,6 +112,7 @@ if TYPE_CHECKING:
     from dualgap.kernels.functions import Kernel
     from dualgap.kernels.gram import FullGram, Gram, KernelGram, factored_gram, make_gram
     from dualgap.minimization import MinimizeResult, minimize
+    from dualgap.patch import patch_sklearn, unpatch_sklearn
     from dualgap.path import PathResult, restart_bounds, scaled_start, svm_path
     from dualgap.primal import primal_svm
     from dualgap.problem import DualQP

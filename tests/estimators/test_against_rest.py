@@ -46,8 +46,8 @@ def test_two_classes_are_a_pair():
 
 
 def test_class_weight_is_a_sample_weight():
-    by_class = dualgap.SVC(multi_class="ovr", class_weight={0: 2.0}).fit(X, Y)
-    by_sample = dualgap.SVC(multi_class="ovr").fit(X, Y, sample_weight=np.where(Y == 0, 2.0, 1.0))
+    by_class = dualgap.SVC(multi_class="ovr", gamma=0.1, class_weight={0: 2.0}).fit(X, Y)
+    by_sample = dualgap.SVC(multi_class="ovr", gamma=0.1).fit(X, Y, sample_weight=np.where(Y == 0, 2.0, 1.0))
     assert_array_equal(by_class.decision_function(X), by_sample.decision_function(X))
 
 

@@ -272,7 +272,9 @@ def test_sample_weight(name, parameters, kernel):
         X = X + 3.0
     weight = np.random.default_rng(1).uniform(0.2, 3.0, len(X))
     weight[::7] = 0.0
-    ours, theirs = (model.fit(X, y, sample_weight=weight) for model in pair(name, {**parameters, "kernel": kernel}))
+    # gamma="scale" counts weights here, and samples there: see test_scale_counts_by_weight.
+    parameters = {**parameters, "kernel": kernel, "gamma": "auto"}
+    ours, theirs = (model.fit(X, y, sample_weight=weight) for model in pair(name, parameters))
     assert_same(values(ours, X), values(theirs, X))
     # scikit-learn's support_ counts in the samples that LIBSVM has left; ours counts in all of them.
     assert_array_equal(ours.support_, np.flatnonzero(weight)[theirs.support_])
@@ -289,7 +291,8 @@ def test_class_weight(data, class_weight, weighted):
     keep = np.flatnonzero((y != 1) | (np.arange(len(y)) % 3 == 0))  # classes of different size
     X, y = X[keep], y[keep]
     weight = np.random.default_rng(1).uniform(0.2, 3.0, len(X)) if weighted else None
-    ours, theirs = (model.fit(X, y, sample_weight=weight) for model in pair("SVC", {"class_weight": class_weight}))
+    parameters = {"class_weight": class_weight, "gamma": "auto" if weighted else "scale"}
+    ours, theirs = (model.fit(X, y, sample_weight=weight) for model in pair("SVC", parameters))
     assert_allclose(ours.class_weight_, theirs.class_weight_, rtol=1e-14)
     assert_same(ours.decision_function(X), theirs.decision_function(X))
 
@@ -298,7 +301,7 @@ def test_class_weight(data, class_weight, weighted):
 def test_class_weight_is_a_sample_weight(name):
     """LIBSVM ignores class_weight for NuSVC; here it means the same for both."""
     X, y = DATA["wine"]
-    parameters = {"nu": 0.17} if name == "NuSVC" else {}
+    parameters = {"gamma": 0.1, **({"nu": 0.17} if name == "NuSVC" else {})}
     by_class = make(name, parameters, class_weight={0: 1.5, 2: 0.7}).fit(X, y)
     by_sample = make(name, parameters).fit(X, y, sample_weight=np.array([1.5, 1.0, 0.7])[y])
     assert_array_equal(by_class.decision_function(X), by_sample.decision_function(X))
@@ -314,8 +317,21 @@ def test_balanced_counts_by_weight():
     assert_same(weighted.decision_function(X), repeated.decision_function(X))
 
 
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
+def test_scale_counts_by_weight(layout):
+    X, y = DATA["diabetes"]
+    weight = np.random.default_rng(5).integers(0, 4, len(X))
+    weighted = dualgap.SVR().fit(layout(X), y, sample_weight=weight)
+    repeated = dualgap.SVR().fit(layout(X.repeat(weight, axis=0)), y.repeat(weight))
+    assert_allclose(weighted._gamma, repeated._gamma, rtol=1e-13)
+    theirs = sklearn.svm.SVR().fit(layout(X.repeat(weight, axis=0)), y.repeat(weight))
+    assert repeated._gamma == theirs._gamma
+    equal = dualgap.SVR().fit(layout(X), y, sample_weight=np.full(len(X), 0.3))
+    assert equal._gamma == sklearn.svm.SVR().fit(layout(X), y)._gamma
+
+
 def exact(name, parameters):
-    """An estimator run to a gap of 1e-12, with `gamma` fixed: "scale" counts samples whatever their weight."""
+    """An estimator run to a gap of 1e-12."""
     return getattr(dualgap, name)(gap_tol=1e-12, gamma=0.1, **parameters)
 
 
@@ -511,3 +527,54 @@ def test_bias_and_offset_of_the_data_do_not_matter():
     X, y = DATA["wine"]
     near, far = (make("SVC", {"gamma": 0.1}).fit(points, y) for points in (X, X + 4096.0))
     assert_same(far.decision_function(X + 4096.0), near.decision_function(X), 1e-9)
+
+
+def test_infinite_price_allows_no_errors():
+    X, y = DATA["binary wine"]
+    hard = dualgap.SVC(C=np.inf, gamma=0.1).fit(X, y)
+    assert (np.where(y == 2, 1.0, -1.0) * hard.decision_function(X)).min() >= 1.0 - 1e-9
+    assert_array_equal(hard.decision_function(X), dualgap.SVC(C=1e10, gamma=0.1).fit(X, y).decision_function(X))
+    assert_same(
+        hard.decision_function(X), sklearn.svm.SVC(C=np.inf, gamma=0.1, tol=TIGHT).fit(X, y).decision_function(X)
+    )
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        dualgap.OneClassSVM(nu=0.31),
+        dualgap.SVDD(C=0.02),
+        dualgap.OneClassSVM(nu=0.31, kernel="poly", coef0=1.0),
+        dualgap.LinearOneClassSVM(nu=0.31),
+        dualgap.LinearSVDD(C=0.02),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
+def test_the_boundary_is_inside(model, layout):
+    """Samples on the boundary, to rounding: at least as many as have a free coefficient, and exactly on it."""
+    X, _ = DATA["iris"]
+    X = layout(np.unique(X + 3.0, axis=0))
+    found = model.fit(X).decision_function(X)
+    zero = found == 0.0
+    bound = getattr(model, "C", 1.0)
+    shares = np.ravel(sp.csr_matrix(getattr(model, "dual_coef_", [[0.5 * bound]])).toarray()) / bound
+    assert zero.sum() >= np.count_nonzero(shares < 1.0 - 1e-9) >= 1
+    assert_array_equal(model.predict(X)[zero], 1)
+    scale = np.abs(found).max()
+    assert np.abs(found[~zero]).min() > 1e-12 * scale  # nothing in between
+    assert_allclose(model.score_samples(X)[zero], model.offset_[0], rtol=1e-12, atol=1e-12 * scale)
+    few = X[:7]
+    assert_array_equal(model.decision_function(few) == 0.0, zero[:7])  # in whatever order sums are made
+
+
+def test_class_weights_under_which_nu_is_infeasible():
+    X, y = DATA["binary wine"]
+    with pytest.warns(UserWarning, match=r"nu=0\.4 exceeds .*penalised"):
+        model = dualgap.NuSVC(nu=0.4, class_weight={1: 100.0}).fit(X, y)
+    assert model.certificate_.relative_gap < 1e-9
+    assert np.mean(model.predict(X) == 1) > np.mean(dualgap.NuSVC(nu=0.4).fit(X, y).predict(X) == 1)
+    # Without class weights it is LIBSVM's error.
+    for machine in (dualgap.NuSVC(nu=0.9), sklearn.svm.NuSVC(nu=0.9)):
+        with pytest.raises(ValueError, match="nu is infeasible"):
+            machine.fit(X, y, sample_weight=np.where(y == 1, 100.0, 1.0))

@@ -90,7 +90,7 @@ def test_tasks_that_are_watched_run_in_order(watched, monkeypatch, capsys):
     if watched == "callback":
         assert {name for name, _ in seen} == names
         assert [event for _, event in seen] == [event for history in model.history_ for event in history.events]
-    same(model, fitted(dualgap.SVC, 1, solver=model.solver_))
+    same(model, fitted(dualgap.SVC, 1, solver=parameters.get("solver", "auto")))
 
 
 def test_large_tasks_run_in_order(monkeypatch):
@@ -116,11 +116,14 @@ def test_an_error_in_a_task_propagates(n_jobs, monkeypatch):
     assert len(count) < 45
 
 
-def test_an_infeasible_task_is_an_error_as_it_is_in_order():
+def test_an_infeasible_pair_of_several_has_a_machine_all_the_same():
     labels = np.where(np.arange(200) < 190, 0, 1 + np.arange(200) % 2)
+    models = []
     for n_jobs in (1, 2):
-        with pytest.raises(ValueError, match="infeasible"):
-            fitted(dualgap.NuSVC, n_jobs, labels, nu=0.9)
+        with pytest.warns(UserWarning, match=r"nu=0\.9 exceeds .* = 0\.0512821 .*penalised"):
+            models.append(fitted(dualgap.NuSVC, n_jobs, labels, nu=0.9))
+    same(*models)
+    assert models[0].certificate_.relative_gap < 1e-3
 
 
 def test_ending_short_is_told_once():

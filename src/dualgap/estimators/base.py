@@ -15,6 +15,8 @@ from sklearn.utils.validation import _num_samples, check_array, check_is_fitted,
 from dualgap import approximation
 from dualgap.estimators.certified import RUN_CONSTRAINTS, CertifiedEstimator
 from dualgap.estimators.progress import progress_callback
+from dualgap.estimators.weighted import weighted_variance
+from dualgap.finish import finish
 from dualgap.formulations import FORMULATIONS, Model, build, parametric_values, recover
 from dualgap.kernels.contraction import contract
 from dualgap.kernels.functions import NAMES, Kernel
@@ -47,8 +49,14 @@ SHARED_CONSTRAINTS: dict[str, Any] = {
 }
 
 
+# Entries of a sparse matrix of few rows that may be filled in: 8 MB of float64.
+_FEW_ENTRIES = 1 << 20
 # Points of a task up to which tasks run side by side: two blocks of the block solver, whose steps are one thread's.
 _SIDE_BY_SIDE = 4096
+
+
+# What C=inf stands for: more than a coefficient of samples that can be separated in float64 comes to.
+_HARD = 1e10
 
 
 def _is_table(X: Any) -> bool:
@@ -74,6 +82,12 @@ def _canonical(X: Any) -> Any:
         X = X.copy()
         X.sum_duplicates()
     return X
+
+
+def _as_dense(X: Any) -> Any:
+    """Few sparse samples as dense ones: the same arithmetic, so that both give the same coefficients."""
+    small = sp.issparse(X) and X.shape[0] <= FEW and X.shape[0] * X.shape[1] <= _FEW_ENTRIES
+    return X.toarray() if small else X
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,29 +173,26 @@ class KernelSVM(CertifiedEstimator):
 
     # -- fitting -------------------------------------------------------------------------------------------------
 
-    def _make_kernel(self, X: Any) -> Kernel:
-        """The kernel with `gamma` resolved as scikit-learn does."""
+    def _make_kernel(self, X: Any, weight: Any = None) -> Kernel:
+        """The kernel with `gamma` resolved as scikit-learn does; a weight counts as so many repetitions."""
         if callable(self.kernel):
             return Kernel("callable", function=self.kernel)
         gamma = self.gamma
         if self.kernel == "precomputed":
             gamma = 0.0
         elif gamma == "scale":
-            if sp.issparse(X):
-                variance = float(X.multiply(X).mean() - X.mean() ** 2)
-            else:
-                variance = float(X.var(dtype=np.float64))
+            variance = weighted_variance(X, weight)
             gamma = 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
         elif gamma == "auto":
             gamma = 1.0 / X.shape[1]
         self._gamma = float(gamma)
         return Kernel(self.kernel, gamma=self._gamma, coef0=float(self.coef0), degree=int(self.degree))
 
-    def _make_gram(self, X: Any) -> Gram:
-        self._kernel = self._make_kernel(X)
+    def _make_gram(self, X: Any, weight: Any = None) -> Gram:
+        self._kernel = self._make_kernel(X, weight)
         options = dict(self.solver_options or {})
         gram = make_gram(
-            X,
+            _as_dense(X),
             self._kernel,
             cache_size=self.cache_size,
             cache=options.get("cache", "row"),
@@ -205,12 +216,12 @@ class KernelSVM(CertifiedEstimator):
 
     def _solve_task(self, gram: Gram, y: Any, weight: Any, phi: Any) -> Solved:
         """Build, solve and recover one task; the table says which of C, nu and epsilon it reads."""
-        parameters: dict[str, Any] = {name: float(getattr(self, name)) for name in FORMULATIONS[self._row].parameters}
-        problem = build(self._row, gram, y, sample_weight=weight, parametric=phi, **parameters)
+        problem = build(self._row, gram, y, sample_weight=weight, parametric=phi, **self._row_parameters(y, weight))
         options = self._options()
         _, module = choose(problem, self.solver)
         if any(field.name == "shrinking" for field in fields(module.Options)):
             options.setdefault("shrinking", self.shrinking)
+        callback = progress_callback(self.callback, self.verbose)
         result = solve(
             problem,
             self.solver,
@@ -218,13 +229,20 @@ class KernelSVM(CertifiedEstimator):
             gap_tol=self.gap_tol,
             max_iter=self.max_iter,
             time_limit=self.time_limit,
-            callback=progress_callback(self.callback, self.verbose),
+            callback=callback,
             warn=False,
             **options,
         )
         low_rank = isinstance(gram, LowRankGram)
+        if self.solver == "auto" and self.gap_tol is None and not low_rank:
+            result = finish(problem, result, max_iter=self.max_iter, callback=callback)
         assessment = approximation.assess(problem, result.a, result.eta) if low_rank else None
         return Solved(result, recover(problem, result.a, result.eta), assessment)
+
+    def _row_parameters(self, y: Any, weight: Any) -> dict[str, Any]:
+        """Which of C, nu and epsilon a task reads, and their values for it."""
+        values = {name: float(getattr(self, name)) for name in FORMULATIONS[self._row].parameters}
+        return {name: _HARD if value == np.inf else value for name, value in values.items()}
 
     def _solve_tasks(self, task: Callable[[int, Gram], Solved], count: int, gram: Gram, largest: int) -> list[Solved]:
         """Solve independent tasks over one Gram matrix: side by side where they are small, else one after another.
@@ -257,7 +275,7 @@ class KernelSVM(CertifiedEstimator):
             [result.history for result in results],
             [result.status for result in results],
             results[0].solver,
-            shown=4,  # the caller of fit, which scikit-learn wraps
+            shown=5,  # the caller of fit, which is wrapped twice
         )
 
     def _keep_support(self, X: Any, support: NDArray[np.intp]) -> None:
@@ -266,7 +284,10 @@ class KernelSVM(CertifiedEstimator):
         if self.kernel == "precomputed":
             self.support_vectors_ = np.empty((0, 0), dtype=X.dtype)
         else:
-            self.support_vectors_ = X[support]
+            vectors = X[support]
+            # A matrix whatever the samples are, as in scikit-learn; what a callable kernel gets is left as it is.
+            as_matrix = self._sparse and not callable(self.kernel)
+            self.support_vectors_ = sp.csr_matrix(vectors) if as_matrix else vectors
 
     def _keep_expansion(self, X: Any, model: Model, gram: Gram) -> None:
         """The kernel expansion of an estimator with a single task: over the support vectors, or over the basis."""

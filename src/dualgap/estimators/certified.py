@@ -7,12 +7,16 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import estimator_html_repr
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array
 
 from dualgap.certificate import combine
+from dualgap.estimators.array_api import convert_arrays
+from dualgap.estimators.certificate_table import certificate_table
 from dualgap.formulations import parametric_values
 from dualgap.result import Status
 from dualgap.solvers import SOLVERS
@@ -45,6 +49,10 @@ _NOT_OPTIONS = ("tol", "first_tol", "gap_tol", "max_iter", "time_limit", "callba
 
 class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
     """Base of all estimators."""
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        convert_arrays(cls)
 
     def _keep_parameters(self, arguments: dict[str, Any]) -> None:
         """Store the constructor's arguments as they are, which is all that scikit-learn allows a constructor to do."""
@@ -84,6 +92,19 @@ class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
         if not np.any(weight > 0.0):
             raise ValueError("Invalid input - all samples have zero or negative weights.")
         return np.maximum(weight, 0.0)
+
+    def _html_repr(self) -> str:
+        """scikit-learn's diagram, and below it what is proved of a fitted estimator."""
+        diagram = str(estimator_html_repr(self))
+        return diagram + certificate_table(self) if hasattr(self, "certificate_") else diagram
+
+    def _repr_html_inner(self) -> str:
+        return self._html_repr()
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        """For notebooks. Older versions of scikit-learn do not ask `_html_repr` here."""
+        bundle = {"text/plain": repr(self)}
+        return {**bundle, "text/html": self._html_repr()} if get_config()["display"] == "diagram" else bundle
 
     def _options(self) -> dict[str, Any]:
         """`solver_options`, as `run.solve` takes them."""

@@ -29,7 +29,10 @@ def encode_classes(
         raise ValueError(f"The number of classes has to be greater than one; got {len(classes)} class")
     present = np.bincount(codes, weights=weight, minlength=len(classes))
     if np.count_nonzero(present) < 2:
-        raise ValueError("Invalid input - all samples from all but one class have zero or negative weights.")
+        raise ValueError(
+            "Invalid input - all samples with positive weights belong to the same class: "
+            "all samples from all but one class have zero or negative weights."
+        )
     if isinstance(
         class_weight, str
     ):  # "balanced": by weight and not by count, so that a weight of two is a sample twice

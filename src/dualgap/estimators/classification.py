@@ -66,7 +66,7 @@ class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
         check_consistent_length(X, y)
         frequency = self._check_weights(sample_weight, len(y))
         codes, weight = self._check_classes(y, frequency)
-        gram, phi = self._make_gram(X), self._phi(X, len(y))
+        gram, phi = self._make_gram(X, frequency), self._phi(X, len(y))
         self._tie_order = None
         self._against_rest = len(self.classes_) > 2 and getattr(self, "multi_class", "ovo") == "ovr"
         pairs = list(self._pairs())
@@ -345,6 +345,11 @@ class SVC(_KernelClassifier):
         self._keep_parameters(locals())
 
 
+def _largest_nu(weights: NDArray[np.float64]) -> float:
+    """The largest nu that two classes of these weights allow."""
+    return float(2.0 * weights.min() / weights.sum())
+
+
 @documented("nu", "kernel", "classifier", "probability")
 class NuSVC(_KernelClassifier):
     """nu-support vector classification with a certificate.
@@ -392,6 +397,38 @@ class NuSVC(_KernelClassifier):
     ) -> None:
         self._keep_parameters(locals())
 
+    def _check_classes(self, y: Any, weight: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        try:
+            return super()._check_classes(y, weight)
+        except ValueError as error:
+            if "same class" not in str(error):
+                raise
+            raise ValueError(f"specified nu is infeasible: {error}") from None
+
+    def _row_parameters(self, y: Any, weight: Any) -> dict[str, Any]:
+        """nu, and a penalised bias where the classes of this task do not allow it with a free one.
+
+        Two classes that do not allow nu are an error (of `build`), as in LIBSVM. Where class weights are what makes the
+        difference (LIBSVM does not read them), or where it is one pair of several that share a nu, there is a machine
+        all the same: with a penalised bias every nu has a solution, which leans towards the heavier class.
+        """
+        parameters = super()._row_parameters(y, weight)
+        both = np.array([weight[y < 0].sum(), weight[y > 0].sum()])
+        largest = _largest_nu(both)
+        if parameters["nu"] <= largest:
+            return parameters
+        with np.errstate(divide="ignore", invalid="ignore"):
+            unweighted = both / self.class_weight_ if len(self.classes_) == 2 else both
+        if len(self.classes_) > 2 or parameters["nu"] <= _largest_nu(unweighted):
+            warnings.warn(
+                f"nu={self.nu!r} exceeds 2 min(n+, n-)/n = {largest:.6g} of the weights of two classes, beyond which "
+                f"no margin exists with a free bias: theirs is penalised. Use a smaller nu, or other class weights.",
+                UserWarning,
+                stacklevel=2,
+            )
+            parameters["bias"] = "penalised"
+        return parameters
+
     def _scaled(self, model: Model) -> Model:
         """Divide by the margin rho, as LIBSVM does."""
         from dataclasses import replace
@@ -403,7 +440,7 @@ class NuSVC(_KernelClassifier):
                 f"unscaled. Ask for gap_tol=1e-6 or a smaller tol first; if the margin stays zero, the classes cannot "
                 f"be told apart, and a larger nu or another kernel is needed.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
             return model
         return replace(

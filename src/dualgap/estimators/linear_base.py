@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dualgap.constraints import feasible_start
 from dualgap.estimators.certified import RUN_CONSTRAINTS, CertifiedEstimator
 from dualgap.estimators.progress import progress_callback
+from dualgap.finish import finish
 from dualgap.formulations import FORMULATIONS, Model, build, parametric_values, recover
 from dualgap.kernels.factor import Factor
 from dualgap.kernels.functions import Kernel
@@ -154,6 +155,7 @@ class LinearSVM(CertifiedEstimator):
         threads = gram.operator.threads if isinstance(gram, LinearGram) else self.n_jobs
         if name != "dcd" and any(field.name == "n_jobs" for field in fields(module.Options)):
             options.setdefault("n_jobs", threads)  # threads of dcd are not reproducible: only where asked for
+        callback = progress_callback(self.callback, self.verbose)
         result = solve(
             problem,
             self.solver,
@@ -161,11 +163,13 @@ class LinearSVM(CertifiedEstimator):
             gap_tol=self._goal(),
             max_iter=self.max_iter,
             time_limit=self.time_limit,
-            callback=progress_callback(self.callback, self.verbose),
+            callback=callback,
             start=kept.start(problem) if isinstance(kept, Kept) else None,
             warn=False,
             **options,
         )
+        if self.solver == "auto" and self.gap_tol is None:
+            result = finish(problem, result, max_iter=self.max_iter, callback=callback)
         model = recover(problem, result.a, result.eta)
         used = np.flatnonzero(model.coefficients)
         weights = Factor(X, n_jobs=threads).transposed(model.coefficients[used], used)
@@ -215,7 +219,7 @@ class LinearSVM(CertifiedEstimator):
             [result.history for result in results],
             [result.status for result in results],
             results[0].solver,
-            shown=4,  # the caller of fit, which scikit-learn wraps
+            shown=5,  # the caller of fit, which is wrapped twice
         )
 
     # -- prediction ----------------------------------------------------------------------------------------------

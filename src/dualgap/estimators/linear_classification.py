@@ -125,7 +125,7 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, LinearSVM):  # type: ign
             [result.history for result in results],
             [result.status for result in results],
             getattr(results[0], "solver", self._own_solver()),
-            shown=3,  # the caller of fit, which scikit-learn wraps
+            shown=4,  # the caller of fit, which is wrapped twice
         )
         return self
 

@@ -65,23 +65,27 @@ class _LinearDetector(Detector, LinearSVM):  # type: ignore[misc]
         weight = self._check_weights(sample_weight, n)
         gram, phi = self._make_gram(X, 0.0), self._phi(X, n)
         task = self._solve_task(self._row, X, gram, None, weight, phi, bias=True, kept=self._starts(1)[0])
+        # The weights' sum over samples: its terms, and what their sizes add up to.
+        self._made_of = int(np.count_nonzero(task.model.coefficients))
+        self._reach = float(np.abs(task.model.coefficients) @ np.sqrt(gram.diag()))
         self._keep_model(task)
         self._keep_tasks([_accepted(task, gram)])
         return self
 
-    def score_samples(self, X: Any) -> NDArray[np.float64]:
-        """The decision function without its offset: larger is more normal.
+    def _check_new(self, X: Any) -> Any:
+        return self._check_new_data(X)
 
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Samples.
+    def _scores_of(self, X: Any) -> NDArray[np.float64]:
+        return self._scores(X)
 
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        return self._scores(self._check_new_data(X))
+    def _n_terms(self) -> int:
+        return int(getattr(self, "_made_of", 0))  # a machine that was put together from its weights has none
+
+    def _magnitude(self, X: Any, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """By Cauchy and Schwarz, for the sum over samples that the weights were made of."""
+        own = np.sqrt(Factor(X, n_jobs=self.n_jobs).squared_norms())
+        reach = getattr(self, "_reach", float(np.linalg.norm(self.coef_)))
+        return np.asarray(2.0 * own * reach + own**2)
 
     def _scores(self, X: Any) -> NDArray[np.float64]:
         return self._values(X).ravel()

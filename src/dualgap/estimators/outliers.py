@@ -47,7 +47,7 @@ class _OutlierDetector(Detector, KernelSVM):  # type: ignore[misc]
         X, _ = self._check_fit_data(X, None)
         n = _num_samples(X)
         weight = self._check_weights(sample_weight, n)
-        gram = self._make_gram(X)
+        gram = self._make_gram(X, weight)
         solved = self._solve_task(gram, None, weight, self._phi(X, n))
         self._keep_expansion(X, solved.model, gram)
         self.n_iter_ = solved.result.iterations
@@ -55,20 +55,24 @@ class _OutlierDetector(Detector, KernelSVM):  # type: ignore[misc]
         self._keep_results([solved], X)
         return self
 
-    def score_samples(self, X: Any) -> NDArray[np.float64]:
-        """The decision function without its offset: larger is more normal.
+    def _check_new(self, X: Any) -> Any:
+        return self._check_predict_data(X)
 
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        X = self._check_predict_data(X)
+    def _scores_of(self, X: Any) -> NDArray[np.float64]:
         return self._scores((self._kernel_sums(X, self._dual_coef.T) + self._free_part(X)).ravel(), X)
+
+    def _n_terms(self) -> int:
+        return int(self._dual_coef.size)
+
+    def _magnitude(self, X: Any, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """By Cauchy and Schwarz: |k(x, z)| is at most the root of k(x, x) k(z, z)."""
+        coefficients = np.abs(self._dual_coef).ravel()
+        if self.kernel == "precomputed":
+            return np.asarray(np.abs(X[:, self.support_]) @ coefficients)
+        if callable(self.kernel) or self.kernel == "sigmoid":  # neither has such a bound
+            return np.abs(scores) + float(coefficients.sum()) * float(self.kernel == "sigmoid")
+        norms, own = (np.sqrt(diagonal(self._kernel, prepare(Z, self._kernel))) for Z in (self.support_vectors_, X))
+        return np.asarray(2.0 * own * float(coefficients @ norms) + own**2)
 
     def _scores(self, sums: NDArray[np.float64], X: Any) -> NDArray[np.float64]:
         return sums

@@ -43,7 +43,7 @@ class _KernelRegressor(RegressorMixin, KernelSVM):  # type: ignore[misc]
         check_consistent_length(X, y)
         y = np.asarray(y, dtype=np.float64)
         weight = self._check_weights(sample_weight, len(y))
-        gram = self._make_gram(X)
+        gram = self._make_gram(X, weight)
         solved = self._solve_task(gram, y, weight, self._phi(X, len(y)))
         model = solved.model
         self._keep_expansion(X, model, gram)

@@ -81,7 +81,9 @@ class Folds:
         kernels = []
         for train, _ in self.splits:
             model = clone(self.machine).set_params(gamma=gamma)
-            kernel = model._make_kernel(self.X[train] if gamma == "scale" else self.X)
+            # "scale" depends on the training samples and their weights.
+            chosen = (self.X[train], self.weight[train]) if gamma == "scale" else (self.X, None)
+            kernel = model._make_kernel(*chosen)
             if kernel not in made:
                 made[kernel] = lasting_gram(
                     self.X, kernel, cache_size=self.machine.cache_size, n_jobs=self.owner.n_jobs, all_rows=True

@@ -22,6 +22,12 @@ class SharedSearchCV(BaseSearchCV):  # type: ignore[misc]
     _folds: type[Folds]
     estimator: Any
 
+    def __sklearn_tags__(self) -> Any:
+        """Those of a search over the estimator that None stands for."""
+        if self.estimator is not None:
+            return super().__sklearn_tags__()
+        return type(self)(self._machine()).__sklearn_tags__()
+
     def _grid(self) -> dict[str, Any]:
         """Values by parameter; None for one that is not searched."""
         raise NotImplementedError
