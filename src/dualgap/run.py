@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dualgap.certificate import certify, judge
-from dualgap.constraints import FEASIBLE, infeasibility
+from dualgap.checkpoint import EVERY, Checkpoint, Slot, State
+from dualgap.constraints import FEASIBLE, feasible_start, infeasibility
+from dualgap.fingerprint import problem_fingerprint
 from dualgap.handover import Handover
+from dualgap.interrupts import ON_INTERRUPT, Interrupts
 from dualgap.kernels.threads import one_blas_thread
 from dualgap.result import Certificate, Event, History, Outcome, Result, Snapshot, Status
 from dualgap.solvers import SOLVERS, dcd, mpd, newton
@@ -52,6 +57,45 @@ _WORTH_A_TRY = 0.3
 _ROUNDING = 1e-9
 
 
+@dataclass
+class Control:
+    """What a run answers to from outside, and where its state is kept.
+
+    Attributes
+    ----------
+    interrupts : Interrupts
+        Looked at between chunks.
+    on_interrupt : {"raise", "keep"}
+        Whether an interrupt raises (once the state is kept), or ends the run with the best solution so far.
+    slot : Slot or None
+        The run's part of a checkpoint.
+    """
+
+    interrupts: Interrupts = field(default_factory=Interrupts)
+    on_interrupt: str = "raise"
+    slot: Slot | None = None
+
+    @property
+    def patient(self) -> bool:
+        """Whether there is something to do before an interrupt is answered."""
+        return self.on_interrupt == "keep" or self.slot is not None
+
+    def answer(self) -> None:
+        """Raise, where a run has been interrupted that is not to be kept."""
+        if self.interrupts.pending and self.on_interrupt == "raise":
+            raise KeyboardInterrupt
+
+    def asked(self, callback: Callable[[Event], bool | None] | None, event: Event) -> bool:
+        """What the callback says; one that is interrupted has been told to stop like the run itself."""
+        try:
+            return callback is not None and callback(event) is True
+        except KeyboardInterrupt:
+            if not self.patient:
+                raise
+            self.interrupts.note(signal.SIGINT)
+            return False
+
+
 class UnsupportedProblemError(ValueError):
     """The solver asked for (or every solver) cannot take this problem; the message says why."""
 
@@ -76,6 +120,9 @@ def solve(
     start: NDArray[np.float64] | None = None,
     warn: bool = True,
     polish: str | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: float = EVERY,
+    on_interrupt: str = "raise",
     **options: Any,
 ) -> Result:
     """Solve a dual quadratic program and certify the answer.
@@ -94,7 +141,8 @@ def solve(
         Iterations at most, -1 for no limit. Where "auto" goes on from coordinate descent with Newton's method, it is
         each one's limit: passes that were not enough are no reason to give up.
     time_limit : float or None
-        Seconds at most, looked at between chunks of compiled work.
+        Seconds at most, looked at between chunks of compiled work. Like `max_iter` it is the limit of this call,
+        whatever calls before it have spent on a checkpoint.
     callback : callable or None
         Called with an `Event` between chunks; returning True stops the run.
     start : ndarray or None
@@ -104,6 +152,13 @@ def solve(
     polish : str or None
         Name of a second solver, such as "rosen", that finishes what the first one begins: the first stops at a KKT
         violation of 1e-2 (or `tol`, where that is larger), and the second goes on from there to the goal.
+    checkpoint : path-like or None
+        A file to keep the state of the run in. Where it exists, the run goes on from there (`start` is then not used),
+        and history and counts go on as well; a file that belongs to another problem is an error. The file stays.
+    checkpoint_every : float
+        Seconds between two writings of it, at least; the last one is at the end, or at an interrupt.
+    on_interrupt : {"raise", "keep"}
+        What Ctrl-C does: raise `KeyboardInterrupt`, or end the run with the best solution so far, certified.
     **options
         Settings of the (first) solver's own (see its ``Options``).
 
@@ -122,6 +177,53 @@ def solve(
     >>> result.status.name, bool(result.certificate.relative_gap < 1e-9)
     ('CONVERGED', True)
     """
+    if on_interrupt not in ON_INTERRUPT:
+        raise ValueError(f"on_interrupt must be 'raise' or 'keep'; got {on_interrupt!r}.")
+    file = None if checkpoint is None else Checkpoint(checkpoint, problem_fingerprint(problem), checkpoint_every)
+    keyboard = on_interrupt == "keep" or file is not None
+    with Interrupts(keyboard=keyboard, termination=file is not None) as interrupts:
+        control = Control(interrupts, on_interrupt, None if file is None else file.slot(0))
+        result = solve_under(
+            control,
+            problem,
+            solver,
+            tol=tol,
+            gap_tol=gap_tol,
+            max_iter=max_iter,
+            time_limit=time_limit,
+            callback=callback,
+            start=start,
+            polish=polish,
+            **options,
+        )
+        control.answer()
+        if file is not None and not interrupts.pending:
+            file.finish()
+    if warn and result.status not in (Status.CONVERGED, Status.STOPPED):
+        aim = f"relative gap {gap_tol:g}" if gap_tol is not None else f"KKT violation {tol:g}"
+        warnings.warn(
+            f"{result.solver} ended short of {aim}: {result.status.message}. Certified: {result.certificate}.",
+            NotCertifiedWarning,
+            stacklevel=2,
+        )
+    return result
+
+
+def solve_under(
+    control: Control,
+    problem: DualQP,
+    solver: str = "auto",
+    *,
+    tol: float = 1e-3,
+    gap_tol: float | None = None,
+    max_iter: int = -1,
+    time_limit: float | None = None,
+    callback: Callable[[Event], bool | None] | None = None,
+    start: NDArray[np.float64] | None = None,
+    polish: str | None = None,
+    **options: Any,
+) -> Result:
+    """`solve` as a part of something larger, which holds the checkpoint, listens to signals and gives warnings."""
     _check(tol, gap_tol, time_limit)
     if hasattr(problem.gram, "forget"):
         problem.gram.forget()
@@ -136,7 +238,8 @@ def solve(
             f"start is not feasible: it misses the box or F'a = e by {infeasibility(problem, start):.2g}; pass a point "
             f"that satisfies both, or None."
         )
-    keeper = _Keeper(problem, tol, gap_tol, time_limit, callback)
+    keeper = _Keeper(problem, tol, gap_tol, time_limit, callback, control)
+    start = keeper.resume(start)
     stages = [(name, module, settings)]
     if polish is None and solver == "auto" and name == "dcd":
         # Coordinate descent is the quickest way to a fair solution and may take for ever to a good one.
@@ -145,17 +248,16 @@ def solve(
     elif polish is not None:
         loose = _settings(module, name, options, tol=max(tol, _POLISH_FROM), max_iter=max_iter)
         stages = [(name, module, loose), _polisher(problem, name, polish, **goal, max_iter=max_iter)]
-    name, outcome, certificate, eta = _through(problem, stages, keeper, start)
-    status = keeper.verdict(outcome, certificate)
-    if warn and status not in (Status.CONVERGED, Status.STOPPED):
-        aim = f"relative gap {gap_tol:g}" if gap_tol is not None else f"KKT violation {tol:g}"
-        warnings.warn(
-            f"{name} ended short of {aim}: {status.message}. Certified: {certificate}.",
-            NotCertifiedWarning,
-            stacklevel=2,
-        )
+    ended = keeper.ended_before(start)
+    if ended is None:
+        name, outcome, certificate, eta = _through(problem, stages, keeper, start)
+        status = keeper.verdict(outcome, certificate)
+        a = outcome.a
+        keeper.keep(a, status)
+    else:
+        a, certificate, eta, status = ended
     return Result(
-        a=outcome.a,
+        a=a,
         eta=eta,
         certificate=certificate,
         history=keeper.history,
@@ -270,8 +372,12 @@ def _one_round(
     problem: DualQP, module: ModuleType, settings: Any, keeper: _Keeper, start: NDArray[np.float64] | None
 ) -> Outcome:
     keeper.begin()
+    if keeper.control.interrupts.pending:  # before this task has begun: one of several
+        keeper.reason = Status.INTERRUPTED
+        return Outcome(feasible_start(problem) if start is None else start, 0, Status.INTERRUPTED)
     outcome: Outcome = module.solve(problem, keeper.remaining(settings), keeper, start)
     keeper.end(outcome)
+    keeper.answer(outcome)
     return outcome
 
 
@@ -315,9 +421,11 @@ class _Keeper:
         gap_tol: float | None,
         time_limit: float | None,
         callback: Callable[[Event], bool | None] | None,
+        control: Control,
     ) -> None:
         self.problem, self.tol, self.gap_tol = problem, tol, gap_tol
-        self.time_limit, self.callback = time_limit, callback
+        self.time_limit, self.callback, self.control = time_limit, callback, control
+        self.slot = control.slot
         self.history = History()
         self.reason: Status | None = None
         self.before = np.zeros(6, dtype=np.int64)
@@ -326,10 +434,54 @@ class _Keeper:
         self.handover: Handover | None = None
         self.uncounted = 0  # iterations of a solver that has handed over, which are not the next one's
         self.window = max(_STEPS_LEAST, _STEPS_EACH * problem.n)
+        self.earlier = 0.0  # seconds that runs before this one have spent
+        self.key = "" if self.slot is None else problem_fingerprint(problem, data=False)
         self.began = time.perf_counter()
 
-    def elapsed(self) -> float:
+    def here(self) -> float:
+        """Seconds since the run began."""
         return time.perf_counter() - self.began
+
+    def elapsed(self) -> float:
+        """Seconds in all."""
+        return self.earlier + self.here()
+
+    def resume(self, start: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
+        """Where to start: where a checkpoint has come to, with its history and counts, or at `start`."""
+        state = None if self.slot is None else self.slot.resume((self.problem.n,), self.key)
+        if state is None or infeasibility(self.problem, state.point) > FEASIBLE:
+            return start
+        self.history, self.totals, self.earlier = state.history, state.counts.copy(), state.seconds
+        self.uncounted = int(self.totals[0])
+        return state.point
+
+    def ended_before(
+        self, start: NDArray[np.float64] | None
+    ) -> tuple[NDArray[np.float64], Certificate, NDArray[np.float64], Status] | None:
+        """The solution, where a checkpoint holds it: proved once more, or all that its limits allowed."""
+        state = None if self.slot is None else self.slot.earlier
+        if self.slot is None or state is None or not state.status or start is not state.point:
+            return None
+        certificate, eta = certify(self.problem, state.point)
+        if self.holds(certificate):
+            return state.point, certificate, eta, Status.CONVERGED
+        return (state.point, certificate, eta, Status[state.status]) if self.slot.spent else None
+
+    def keep(self, a: NDArray[np.float64], status: Status | None = None, *, write: bool = True) -> None:
+        """Put the state into the checkpoint; one that was interrupted has not ended."""
+        if self.slot is None or infeasibility(self.problem, a) > FEASIBLE:
+            return
+        over = status is not None and status is not Status.INTERRUPTED
+        name = status.name if status is not None and over else ""
+        history = History(list(self.history.events))
+        state = State(np.array(a), self.totals.copy(), self.elapsed(), history, name, self.key)
+        self.slot.keep(state, write=write)
+
+    def answer(self, outcome: Outcome) -> None:
+        """Raise where an interrupt is to be raised, once the state is kept."""
+        if self.reason is Status.INTERRUPTED:
+            self.keep(outcome.a)
+            self.control.answer()
 
     def begin(self) -> None:
         """A round starts: counters of earlier rounds are kept apart, reasons to stop forgotten."""
@@ -351,14 +503,18 @@ class _Keeper:
     def __call__(self, snapshot: Snapshot) -> bool:
         event = self._record(snapshot)
         self.history.events.append(event)
-        if self.callback is not None and self.callback(event) is True:
+        if self.control.asked(self.callback, event):
             self.reason = Status.STOPPED
+        elif self.control.interrupts.pending:
+            self.reason = Status.INTERRUPTED
         elif self.gap_tol is not None and event.relative_gap <= self.gap_tol:
             self.reason = Status.CONVERGED
-        elif self.time_limit is not None and self.elapsed() >= self.time_limit:
+        elif self.time_limit is not None and self.here() >= self.time_limit:
             self.reason = Status.TIME_LIMIT
         elif self._in_circles(event) or self._to_be_left(event, snapshot):
             self.reason = Status.STALLED
+        if self.reason is None and self.slot is not None and self.slot.due():
+            self.keep(snapshot.a)
         return self.reason is not None
 
     def _in_circles(self, event: Event) -> bool:

@@ -13,8 +13,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _num_samples, check_array, check_is_fitted, validate_data
 
 from dualgap import approximation
+from dualgap.certificate import exact_gradient
 from dualgap.estimators.certified import RUN_CONSTRAINTS, CertifiedEstimator
-from dualgap.estimators.progress import progress_callback
 from dualgap.formulations import FORMULATIONS, Model, build, parametric_values, recover
 from dualgap.kernels.contraction import contract
 from dualgap.kernels.functions import NAMES, Kernel
@@ -22,8 +22,9 @@ from dualgap.kernels.gram import make_gram
 from dualgap.kernels.lowrank import APPROXIMATIONS, LowRankGram
 from dualgap.kernels.points import prepare
 from dualgap.kernels.threads import share, thread_count
+from dualgap.path.starts import scaled_start
 from dualgap.result import Result
-from dualgap.run import FEW, choose, solve
+from dualgap.run import FEW, choose, solve_under
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from dualgap.approximation import Approximation
     from dualgap.kernels.gram import Gram
+    from dualgap.problem import DualQP
 
 # scikit-learn's own limits, so that its users meet the same errors.
 SHARED_CONSTRAINTS: dict[str, Any] = {
@@ -203,28 +205,42 @@ class KernelSVM(CertifiedEstimator):
                 )
         return make(gram, self.rank, **options)
 
-    def _solve_task(self, gram: Gram, y: Any, weight: Any, phi: Any) -> Solved:
-        """Build, solve and recover one task; the table says which of C, nu and epsilon it reads."""
+    def _solve_task(
+        self, gram: Gram, y: Any, weight: Any, phi: Any, *, number: int | None = None, kept: Any = None
+    ) -> Solved:
+        """Build, solve and recover one task; the table says which of C, nu and epsilon it reads.
+
+        `number` is its place in the checkpoint (None: none), `kept` a solution of another fit to start from.
+        """
         parameters: dict[str, Any] = {name: float(getattr(self, name)) for name in FORMULATIONS[self._row].parameters}
         problem = build(self._row, gram, y, sample_weight=weight, parametric=phi, **parameters)
         options = self._options()
         _, module = choose(problem, self.solver)
         if any(field.name == "shrinking" for field in fields(module.Options)):
             options.setdefault("shrinking", self.shrinking)
-        result = solve(
+        result = solve_under(
+            self._session.control(number),
             problem,
             self.solver,
             tol=self.tol,
             gap_tol=self.gap_tol,
             max_iter=self.max_iter,
             time_limit=self.time_limit,
-            callback=progress_callback(self.callback, self.verbose),
-            warn=False,
+            callback=self._session.callback(number or 0),
+            start=self._start(problem, kept),
             **options,
         )
         low_rank = isinstance(gram, LowRankGram)
         assessment = approximation.assess(problem, result.a, result.eta) if low_rank else None
         return Solved(result, recover(problem, result.a, result.eta), assessment)
+
+    def _start(self, problem: DualQP, kept: Any) -> NDArray[np.float64] | None:
+        """A feasible point near the solution of another fit to as many variables."""
+        if kept is None or kept.shape != (problem.n,):
+            return None
+        # The product costs as much as a certificate, and says how far to go along the ray from 0 through the solution.
+        product = exact_gradient(problem, kept) - problem.ridge * kept - problem.f0
+        return scaled_start(problem, kept, product)
 
     def _solve_tasks(self, task: Callable[[int, Gram], Solved], count: int, gram: Gram, largest: int) -> list[Solved]:
         """Solve independent tasks over one Gram matrix: side by side where they are small, else one after another.
@@ -233,7 +249,8 @@ class KernelSVM(CertifiedEstimator):
         threads busy, so that it gets one; callbacks and lines of progress are then not wanted to arrive mixed.
         """
         threads = thread_count(self.n_jobs)
-        watched = self.callback is not None or bool(self.verbose)
+        watched = self._session.watched
+        self._session.expect(count)
         blocks = self.solver == "block" or (self.solver == "auto" and largest > FEW)
         blocks = blocks and not callable(self.kernel)  # a user's function may not expect several threads
         if count == 1 or threads == 1 or watched or largest > _SIDE_BY_SIDE or not blocks:
@@ -246,9 +263,16 @@ class KernelSVM(CertifiedEstimator):
         share(piece, count, threads)
         return solved
 
+    def _same(self) -> Any:
+        """What must be equal for the solutions of one fit to be starts of the next: features and classes."""
+        classes = getattr(self, "classes_", None)
+        features = getattr(self, "n_features_in_", None)
+        return features, None if classes is None else classes.tolist()
+
     def _keep_results(self, solved: list[Solved], X: Any) -> None:
         """Fitted attributes that tell how good the solution is."""
         results = [one.result for one in solved]
+        self._keep_starts([result.a for result in results], self._same())
         assessments = [one.assessment for one in solved if one.assessment is not None]
         self.approximation_ = approximation.combine(assessments) if assessments else None
         self.shape_fit_ = X.shape if hasattr(X, "shape") else (_num_samples(X),)
@@ -257,7 +281,7 @@ class KernelSVM(CertifiedEstimator):
             [result.history for result in results],
             [result.status for result in results],
             results[0].solver,
-            shown=4,  # the caller of fit, which scikit-learn wraps
+            shown=5,  # the caller of fit, which scikit-learn wraps
         )
 
     def _keep_support(self, X: Any, support: NDArray[np.intp]) -> None:

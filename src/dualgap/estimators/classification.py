@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_consistent_length
 from dualgap.estimators.base import SHARED_CONSTRAINTS, KernelSVM, Solved
 from dualgap.estimators.class_labels import encode_classes
 from dualgap.estimators.parameters import documented
+from dualgap.estimators.session import controlled
 from dualgap.kernels.lowrank import LowRankGram
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
     _against_rest = False  # set by `fit`: one task a class, or a pair of classes
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @controlled
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Fit the model.
 
@@ -57,19 +59,22 @@ class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
         X, y = self._check_fit_data(X, y)
         check_consistent_length(X, y)
         codes, weight = self._check_classes(y, self._check_weights(sample_weight, len(y)))
+        self._session.open(X, weight, codes, self.classes_)
         gram, phi = self._make_gram(X), self._phi(X, len(y))
         self._against_rest = len(self.classes_) > 2 and getattr(self, "multi_class", "ovo") == "ovr"
         pairs = list(self._pairs())
+        starts = self._starts(len(self.classes_) if self._against_rest else len(pairs), self._same())
 
         def task(number: int, gram: Gram) -> Solved:
             if self._against_rest:
-                return self._solve_task(gram, np.where(codes == number, 1.0, -1.0), weight, phi)
+                target, kept = np.where(codes == number, 1.0, -1.0), starts[number]
+                return self._solve_task(gram, target, weight, phi, number=number, kept=kept)
             first, second = pairs[number]
             members = np.flatnonzero((codes == first) | (codes == second))
             target = np.where(codes == (second if len(self.classes_) == 2 else first), 1.0, -1.0)
             task_weight = np.zeros(len(codes))
             task_weight[members] = weight[members]
-            return self._solve_task(gram, target, task_weight, phi)
+            return self._solve_task(gram, target, task_weight, phi, number=number, kept=starts[number])
 
         sizes = np.bincount(codes, minlength=len(self.classes_))
         largest = max(int(sizes[first] + sizes[second]) for first, second in pairs)
@@ -271,6 +276,9 @@ class SVC(_KernelClassifier):
         gap_tol: float | None = None,
         time_limit: float | None = None,
         callback: Any = None,
+        warm_start: bool = False,
+        checkpoint: Any = None,
+        on_interrupt: str = "raise",
         parametric: Any = None,
         n_jobs: int | None = None,
         solver_options: dict[str, Any] | None = None,
@@ -317,6 +325,9 @@ class NuSVC(_KernelClassifier):
         gap_tol: float | None = None,
         time_limit: float | None = None,
         callback: Any = None,
+        warm_start: bool = False,
+        checkpoint: Any = None,
+        on_interrupt: str = "raise",
         parametric: Any = None,
         n_jobs: int | None = None,
         solver_options: dict[str, Any] | None = None,
@@ -337,7 +348,7 @@ class NuSVC(_KernelClassifier):
                 f"unscaled. Ask for gap_tol=1e-6 or a smaller tol first; if the margin stays zero, the classes cannot "
                 f"be told apart, and a larger nu or another kernel is needed.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
             return model
         return replace(

@@ -21,8 +21,8 @@ CODE: Final = {
     "kernel": "use a kernel by name or a precomputed matrix, or pickle the estimator",
     "parametric": "fit without it, or pickle the estimator",
 }
-# Never stored: a callback watches a fit that is over.
-DROPPED: Final = frozenset({"callback", "parametric"})
+# Never stored: a callback and a checkpoint are of a fit that is over.
+DROPPED: Final = frozenset({"callback", "checkpoint", "parametric"})
 # Labels that are numbers are stored in the widest type of their kind and come back in their own.
 LABEL_STORAGE: Final = {"b": np.bool_, "i": np.int64, "u": np.int64, "f": np.float64}
 LABEL_TYPES: Final = frozenset(
