@@ -263,16 +263,16 @@ class KernelSVM(CertifiedEstimator):
         share(piece, count, threads)
         return solved
 
-    def _same(self) -> Any:
-        """What must be equal for the solutions of one fit to be starts of the next: features and classes."""
+    def _same(self, X: Any) -> Any:
+        """What must be equal for the solutions of one fit to be starts of the next: the shape and the classes."""
         classes = getattr(self, "classes_", None)
-        features = getattr(self, "n_features_in_", None)
-        return features, None if classes is None else classes.tolist()
+        shape = X.shape if hasattr(X, "shape") else (_num_samples(X),)
+        return shape, None if classes is None else classes.tolist()
 
     def _keep_results(self, solved: list[Solved], X: Any) -> None:
         """Fitted attributes that tell how good the solution is."""
         results = [one.result for one in solved]
-        self._keep_starts([result.a for result in results], self._same())
+        self._keep_starts([result.a for result in results], self._same(X))
         assessments = [one.assessment for one in solved if one.assessment is not None]
         self.approximation_ = approximation.combine(assessments) if assessments else None
         self.shape_fit_ = X.shape if hasattr(X, "shape") else (_num_samples(X),)

@@ -63,7 +63,7 @@ class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
         gram, phi = self._make_gram(X), self._phi(X, len(y))
         self._against_rest = len(self.classes_) > 2 and getattr(self, "multi_class", "ovo") == "ovr"
         pairs = list(self._pairs())
-        starts = self._starts(len(self.classes_) if self._against_rest else len(pairs), self._same())
+        starts = self._starts(len(self.classes_) if self._against_rest else len(pairs), self._same(X))
 
         def task(number: int, gram: Gram) -> Solved:
             if self._against_rest:

@@ -50,7 +50,7 @@ class _OutlierDetector(Detector, KernelSVM):  # type: ignore[misc]
         n = _num_samples(X)
         weight = self._check_weights(sample_weight, n)
         self._session.open(X, weight)
-        gram, kept = self._make_gram(X), self._starts(1, self._same())[0]
+        gram, kept = self._make_gram(X), self._starts(1, self._same(X))[0]
         solved = self._solve_task(gram, None, weight, self._phi(X, n), number=0, kept=kept)
         self._keep_expansion(X, solved.model, gram)
         self.n_iter_ = solved.result.iterations

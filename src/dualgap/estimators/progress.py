@@ -34,10 +34,10 @@ def short_time(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def bar(fraction: float | None, width: int = _WIDTH) -> str:
-    """A bar that is filled to a fraction; empty where that is not known."""
+def bar(fraction: float | None, width: int = _WIDTH) -> tuple[str, str]:
+    """The two parts of a bar, done and not; a fraction that is not known is nothing."""
     filled = round(2 * width * min(max(fraction or 0.0, 0.0), 1.0))
-    return "━" * (filled // 2) + "╸" * (filled % 2) + " " * (width - (filled + 1) // 2)
+    return "━" * (filled // 2) + "╸" * (filled % 2), "─" * (width - (filled + 1) // 2)
 
 
 class Display:
@@ -121,7 +121,7 @@ class Display:
             "iterations": f"{event.iteration:,} iterations",
             "support": f"{event.n_support:,} SV",
             "time": short_time(event.seconds),
-            "left": "? left" if left is None else f"{short_time(left)} left",
+            "left": "? left" if left is None else f"{short_time(max(left, 1.0))} left",
         }
 
     def text(self) -> str:
@@ -138,7 +138,8 @@ class Display:
         dropped = ("support", "iterations") if narrow else ()
         done = self.course.fraction
         text = Text(f"{self.name} ", no_wrap=True, overflow="ellipsis")
-        text.append(bar(done, _WIDTH // 2 if narrow else _WIDTH), style="green")
+        full, empty = bar(done, _WIDTH // 2 if narrow else _WIDTH)
+        text.append(full, style="green").append(empty, style="bright_black")
         text.append("   ?%  " if done is None else f" {100 * done:3.0f}%  ", style="bold")
         text.append("  ".join(part for key, part in parts.items() if part and key not in dropped))
         return text

@@ -46,7 +46,7 @@ class _KernelRegressor(RegressorMixin, KernelSVM):  # type: ignore[misc]
         y = np.asarray(y, dtype=np.float64)
         weight = self._check_weights(sample_weight, len(y))
         self._session.open(X, weight, y)
-        gram, kept = self._make_gram(X), self._starts(1, self._same())[0]
+        gram, kept = self._make_gram(X), self._starts(1, self._same(X))[0]
         solved = self._solve_task(gram, y, weight, self._phi(X, len(y)), number=0, kept=kept)
         model = solved.model
         self._keep_expansion(X, model, gram)

@@ -151,6 +151,7 @@ class Task:
 
     def __init__(self, session: Session, number: int, shape: tuple[int, ...]) -> None:
         self.control, self.own = session.control(number), session.callback(number)
+        self.goal = session.estimator._goal()
         slot = self.control.slot
         self.earlier = (None if slot is None else slot.resume(shape)) or State(np.empty(0))
         self.start = self.earlier.point if self.earlier.point.shape == shape else None
@@ -177,8 +178,10 @@ class Task:
 
     def ended(self, point: NDArray[np.float64], result: _Ended) -> _Ended:
         """The result with the runs before it counted in; raises where an interrupt is to be raised."""
-        pending = self.control.interrupts.pending
-        status = Status.INTERRUPTED if pending and result.status is Status.STOPPED else result.status
+        status = result.status
+        if self.control.interrupts.pending and status is Status.STOPPED:
+            met = result.certificate.relative_gap <= self.goal
+            status = Status.CONVERGED if met else Status.INTERRUPTED
         iterations = result.iterations + int(self.earlier.counts[0])
         seconds = result.seconds + self.earlier.seconds
         if self.control.slot is not None:
