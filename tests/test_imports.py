@@ -21,7 +21,17 @@ LAYERS = (
     ("operators", "line_search"),
     ("formulations", "certificate", "approximation", "box_descent", "primal", "composite_certificate"),
     ("solvers",),
-    ("course", "interrupts", "checkpoint", "fingerprint", "handover", "run", "minimization", "smoothing"),
+    (
+        "course",
+        "interrupts",
+        "checkpoint",
+        "fingerprint",
+        "handover",
+        "_run_keeper",
+        "run",
+        "minimization",
+        "smoothing",
+    ),
     (
         "_crammer_singer_newton",
         "_l1_columns",

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from dualgap._run_keeper import Control
 from dualgap.checkpoint import Checkpoint, State
 from dualgap.estimators.progress import Display
 from dualgap.estimators.sklearn_callbacks import Steps, with_callbacks
 from dualgap.fingerprint import fingerprint
 from dualgap.interrupts import Interrupts
 from dualgap.result import History, Status
-from dualgap.run import Control
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
