@@ -15,13 +15,24 @@ ROOT = Path(dualgap.__file__).parent
 
 # A module imports from its own layer and those before it.
 LAYERS = (
-    ("result", "constraints", "problem", "multipliers", "feasibility"),
+    ("atomic", "tensors", "result", "constraints", "problem", "multipliers", "feasibility"),
     ("smooth_abs", "losses", "regularisers", "composite"),
     ("kernels",),
     ("operators", "line_search"),
     ("formulations", "certificate", "approximation", "box_descent", "primal", "composite_certificate"),
     ("solvers",),
-    ("handover", "run", "finish", "minimization", "smoothing"),
+    (
+        "course",
+        "interrupts",
+        "checkpoint",
+        "fingerprint",
+        "handover",
+        "_run_keeper",
+        "run",
+        "finish",
+        "minimization",
+        "smoothing",
+    ),
     (
         "_crammer_singer_newton",
         "_l1_columns",

@@ -14,6 +14,8 @@ _HOME = {
     "NotCertifiedWarning": "run",
     "UnsupportedProblemError": "run",
     "UnknownSolverError": "run",
+    "CheckpointError": "checkpoint",
+    "CheckpointWarning": "checkpoint",
     "InfeasibleProblemError": "constraints",
     "SOLVERS": "solvers",
     "COMPOSITE_SOLVERS": "solvers",
@@ -88,6 +90,7 @@ def __dir__() -> list[str]:
 if TYPE_CHECKING:
     from dualgap import datasets, formulations, kernels
     from dualgap.certificate import certify
+    from dualgap.checkpoint import CheckpointError, CheckpointWarning
     from dualgap.composite import Composite
     from dualgap.composite_certificate import certify_composite
     from dualgap.constraints import InfeasibleProblemError

@@ -14,7 +14,7 @@ from dualgap.crammer_singer import solve_crammer_singer
 from dualgap.estimators.class_labels import encode_classes
 from dualgap.estimators.linear_base import BIAS_CONSTRAINTS, LINEAR_CONSTRAINTS, LinearSVM, LinearTask
 from dualgap.estimators.parameters import documented
-from dualgap.estimators.progress import progress_callback
+from dualgap.estimators.session import controlled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,16 +78,19 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, LinearSVM):  # type: ign
         gap_tol: float | None = None,
         time_limit: float | None = None,
         callback: Any = None,
+        warm_start: bool = False,
+        checkpoint: Any = None,
+        on_interrupt: str = "raise",
         parametric: Any = None,
         n_jobs: int | None = None,
         penalize_intercept: bool | str = "auto",
-        warm_start: bool = False,
         cache_size: float = 200,
         solver_options: dict[str, Any] | None = None,
     ) -> None:
         self._keep_parameters(locals())
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @controlled
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Fit the model.
 
@@ -111,6 +114,7 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, LinearSVM):  # type: ign
         X, y = self._check_data(X, y)
         weight = self._check_weights(sample_weight, X.shape[0])
         self.classes_, codes, factors = encode_classes(y, weight, self.class_weight)
+        self._session.open(X, weight, codes, self.classes_)
         if self.multi_class == "crammer_singer":
             coef, bias, results = self._fit_jointly(X, codes, weight * factors[codes])
         elif self.penalty == "l1":
@@ -125,7 +129,7 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, LinearSVM):  # type: ign
             [result.history for result in results],
             [result.status for result in results],
             getattr(results[0], "solver", self._own_solver()),
-            shown=4,  # the caller of fit, which is wrapped twice
+            shown=5,  # the caller of fit, which is wrapped three times
         )
         return self
 
@@ -164,8 +168,8 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, LinearSVM):  # type: ign
 
         def task(number: int, gram: Gram) -> LinearTask:
             target, task_weight = make(number)
-            row = _ROWS[self.loss]
-            return self._solve_task(row, X, gram, target, task_weight, phi, bias=bias, kept=starts[number])
+            row, kept = _ROWS[self.loss], starts[number]
+            return self._solve_task(row, X, gram, target, task_weight, phi, bias=bias, kept=kept, number=number)
 
         tasks = self._solve_tasks(task, count, gram)
         self._keep_starts([one.kept for one in tasks])
@@ -182,25 +186,28 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, LinearSVM):  # type: ign
         self._refuse_parametric("penalty='l1'")
         count, make = self._binary_tasks(codes, weight, factors)
         kind = ("penalised" if self._penalised() else "free") if self.fit_intercept else "none"
-        results = []
+        self._session.expect(count)
+        size = X.shape[1] + (kind != "none")
+        starts, results = self._starts(count, kind), []
         for number in range(count):
             target, task_weight = make(number)
-            results.append(
-                solve_l1_svm(
-                    X,
-                    target,
-                    float(self.C),
-                    loss=self.loss,
-                    sample_weight=task_weight,
-                    bias=kind,
-                    intercept_scaling=float(self.intercept_scaling),
-                    gap_tol=self._goal(),
-                    max_iter=self.max_iter,
-                    time_limit=self.time_limit,
-                    callback=progress_callback(self.callback, self.verbose),
-                )
+            task, kept = self._session.task(number, (size,)), starts[number]
+            found = solve_l1_svm(
+                X,
+                target,
+                float(self.C),
+                loss=self.loss,
+                sample_weight=task_weight,
+                bias=kind,
+                intercept_scaling=float(self.intercept_scaling),
+                gap_tol=self._goal(),
+                max_iter=self.max_iter,
+                time_limit=self.time_limit,
+                callback=task.callback,
+                start=kept if task.start is None and np.shape(kept) == (size,) else task.start,
             )
-        self._keep_starts([])
+            results.append(task.ended(np.append(found.coef, found.intercept)[:size], found))
+        self._keep_starts([np.append(found.coef, found.intercept)[:size] for found in results], kind)
         weights = np.array([np.asarray(result.coef).ravel() for result in results])
         return weights, np.array([float(result.intercept) for result in results]), results
 
@@ -217,7 +224,8 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, LinearSVM):  # type: ign
         count = len(self.classes_)
         kept = self._starts(1)[0]
         shape = (X.shape[0], count)
-        result = solve_crammer_singer(
+        task = self._session.task(0, shape)
+        found = solve_crammer_singer(
             X,
             codes,
             float(self.C) * weight,
@@ -226,9 +234,11 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, LinearSVM):  # type: ign
             gap_tol=self._goal(),
             max_iter=self.max_iter,
             time_limit=self.time_limit,
-            callback=progress_callback(self.callback, self.verbose),
-            start=kept if isinstance(kept, np.ndarray) and kept.shape == shape else None,
+            callback=task.callback,
+            start=kept if task.start is None and np.shape(kept) == shape else task.start,
+            look=task.look,
         )
+        result = task.ended(found.b, found)
         self._keep_starts([result.b])
         if count > 2:
             return result.coef, result.intercept, [result]

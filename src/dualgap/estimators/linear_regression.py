@@ -11,6 +11,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from dualgap.estimators.linear_base import BIAS_CONSTRAINTS, LINEAR_CONSTRAINTS, LinearSVM
 from dualgap.estimators.parameters import documented
+from dualgap.estimators.session import controlled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,16 +61,19 @@ class LinearSVR(RegressorMixin, LinearSVM):  # type: ignore[misc]
         gap_tol: float | None = None,
         time_limit: float | None = None,
         callback: Any = None,
+        warm_start: bool = False,
+        checkpoint: Any = None,
+        on_interrupt: str = "raise",
         parametric: Any = None,
         n_jobs: int | None = None,
         penalize_intercept: bool | str = "auto",
-        warm_start: bool = False,
         cache_size: float = 200,
         solver_options: dict[str, Any] | None = None,
     ) -> None:
         self._keep_parameters(locals())
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @controlled
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Fit the model.
 
@@ -92,6 +96,7 @@ class LinearSVR(RegressorMixin, LinearSVM):  # type: ignore[misc]
         y = np.asarray(y, dtype=np.float64)
         weight = self._check_weights(sample_weight, len(y))
         constant, bias = self._bias()
+        self._session.open(X, weight, y)
         task = self._solve_task(
             _ROWS[self.loss],
             X,
