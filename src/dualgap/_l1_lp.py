@@ -32,8 +32,11 @@ _CONTRADICTS = 1e-9
 _SINGULAR = 1e-12
 # A system solved for more unknowns than this costs more than the program it is to save.
 _MOST_UNKNOWNS = 4000
-# Programs solved before all rows and columns are taken in, and after.
-_TRIES = 20
+_WIDER = 4.0
+# Programs solved at most.
+_TRIES = 40
+# How much larger weights may be than at the start; and again, where one gets there.
+_ROOM = 10.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,11 +50,12 @@ class HingeProblem:
 
 @dataclass(frozen=True, eq=False)
 class Vertex:
-    """Weights, with exact zeros, and multipliers; `programs` is how many linear programs it took."""
+    """Weights, with exact zeros, and multipliers; how many linear programs it took, and the samples of the last."""
 
     w: NDArray[np.float64]
     a: NDArray[np.float64]
     programs: int
+    rows: NDArray[np.bool_]
 
 
 def vertex_near(
@@ -60,6 +64,7 @@ def vertex_near(
     a: NDArray[np.float64],
     radius: float,
     time_left: float | None = None,
+    known: NDArray[np.bool_] | None = None,
 ) -> Vertex | None:
     """The exact optimum over the problem's columns; None where none is found (in time).
 
@@ -73,6 +78,8 @@ def vertex_near(
         Samples this far from the margin, and columns with ``|v|`` this far below lambda, are decided.
     time_left : float or None
         Seconds at most for one program.
+    known : ndarray or None
+        Samples that are taken to be undecided in any case: those of a program over fewer columns.
     """
     at_once = _square_system(problem, w, a)
     if at_once is not None:
@@ -80,19 +87,20 @@ def vertex_near(
     t = 1.0 - problem.Z.times(w)
     v = np.abs(problem.Z.back(a))
     rows = (np.abs(t) <= radius) | ((a > 0.0) & (a < problem.c))
+    if known is not None:
+        rows |= known
     missed = ~rows & (t > 0.0)
-    columns = (w != 0.0) | (v >= problem.lam * (1.0 - min(radius, 1.0)))
+    columns = (w != 0.0) | (v >= problem.lam * (1.0 - min(_WIDER * radius, 1.0)))
+    most = _ROOM * (1.0 + float(np.abs(w).max(initial=0.0)))
     for programs in range(1, _TRIES + 1):
-        found = _program(problem, rows, columns, missed, time_left)
+        found = _program(problem, rows, columns, missed, most, time_left)
         if found is None:
-            if rows.all() and columns.all():
-                return None
-            # Unbounded, for want of rows: with all of them it is not.
-            rows, columns, missed = np.ones_like(rows), np.ones_like(columns), np.zeros_like(missed)
-            continue
+            return None
         wrong_rows, wrong_columns = _contradictions(problem, *found, rows, columns, missed)
         if not wrong_rows.any() and not wrong_columns.any():
-            return Vertex(*found, programs)
+            if float(np.abs(found[0]).max(initial=0.0)) < most:
+                return Vertex(*found, programs, rows)
+            most *= _ROOM
         rows, columns = rows | wrong_rows, columns | wrong_columns
         missed &= ~wrong_rows
     return None
@@ -136,7 +144,7 @@ def _square_system(problem: HingeProblem, w: NDArray[np.float64], a: NDArray[np.
     if not same_signs or np.any(full[R] < 0.0) or np.any(full[R] > problem.c[R]):
         return None
     wrong_rows, wrong_columns = _contradictions(problem, exact, full, rows, columns, missed)
-    return None if wrong_rows.any() or wrong_columns.any() else Vertex(exact, full, 0)
+    return None if wrong_rows.any() or wrong_columns.any() else Vertex(exact, full, 0, rows)
 
 
 def _program(
@@ -144,9 +152,10 @@ def _program(
     rows: NDArray[np.bool_],
     columns: NDArray[np.bool_],
     missed: NDArray[np.bool_],
+    most: float,
     time_left: float | None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-    """Solve over these rows and columns: variables w+, w-, xi."""
+    """Solve over these rows and columns: variables w+, w-, xi, weights up to `most`."""
     R, J = np.flatnonzero(rows), np.flatnonzero(columns)
     a = np.where(missed, problem.c, 0.0)
     pull = problem.Z.back(a)[J]
@@ -160,7 +169,10 @@ def _program(
     }
     if time_left is not None:
         options["time_limit"] = max(time_left, 1e-3)
-    answer = linprog(cost, A_ub=A, b_ub=-np.ones(R.size), method="highs", options=options)
+    # Without ends a program with too few rows has no minimum.
+    high = np.concatenate([np.full(2 * J.size, most), np.full(R.size, np.inf)])
+    ends = np.column_stack([np.zeros_like(high), high])
+    answer = linprog(cost, A_ub=A, b_ub=-np.ones(R.size), bounds=ends, method="highs", options=options)
     if answer.status != 0:
         return None
     w = np.zeros(problem.lam.size)
