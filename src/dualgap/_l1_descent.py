@@ -5,8 +5,9 @@ Over the columns of X, one weight after the other, with ``t = 1 - y f`` kept up 
     g = -2 sum c y x max(0, t),   h = 2 sum over t > 0 of c x^2,   d = argmin g d + h d^2 / 2 + lambda |w + d|
 
 A step is taken where the bound ``g d + L d^2 / 2``, ``L = 2 sum c x^2``, says that it falls enough, or where the
-objective itself does; otherwise that of the bound is taken, which falls always. A pass over all columns finds those that
-count (a weight, or ``|v_j|`` not far below lambda); passes over these alone follow, in an order drawn anew for each.
+objective itself does; otherwise that of the bound is taken, which falls always. A pass over all columns finds those
+that count (a weight, or ``|v_j|`` not far below lambda); passes over these alone follow, in an order drawn anew for
+each.
 
 The first digits are cheap this way, and the others dear where columns resemble each other: `_l1_newton` finds them.
 A pass costs the entries of its columns.

@@ -26,13 +26,20 @@ if TYPE_CHECKING:
 
 # HiGHS's least feasibility tolerance.
 _FEASIBLE = 1e-10
+# Weights this small are rounding of a zero: less than what is feasible can tell.
+_NOISE = 1e-12
 # A row or column outside contradicts by more than this (margins are of the size of 1; v is taken relative to lambda).
 _CONTRADICTS = 1e-9
 # A pivot this much smaller than the largest is none.
 _SINGULAR = 1e-12
 # A system solved for more unknowns than this costs more than the program it is to save.
 _MOST_UNKNOWNS = 4000
-_WIDER = 4.0
+# Columns are undecided this much farther from lambda than samples are from the margin, up to a limit: one too many
+# costs less than a program more.
+_WIDER, _WIDEST = 2.0, 0.2
+# Programs with rows times columns beyond this go to the interior point method (and its crossover to a vertex), which
+# is faster by then.
+_INTERIOR = 5_000_000
 # Programs solved at most.
 _TRIES = 40
 # How much larger weights may be than at the start; and again, where one gets there.
@@ -75,7 +82,8 @@ def vertex_near(
     w, a : ndarray
         A point that is nearly optimal, and its multipliers.
     radius : float
-        Samples this far from the margin, and columns with ``|v|`` this far below lambda, are decided.
+        Samples this far from the margin, and columns with ``|v|`` twice as far below lambda, are decided; none are
+        where it is infinite.
     time_left : float or None
         Seconds at most for one program.
     known : ndarray or None
@@ -90,7 +98,8 @@ def vertex_near(
     if known is not None:
         rows |= known
     missed = ~rows & (t > 0.0)
-    columns = (w != 0.0) | (v >= problem.lam * (1.0 - min(_WIDER * radius, 1.0)))
+    below = min(_WIDER * radius, _WIDEST) if np.isfinite(radius) else 1.0
+    columns = (w != 0.0) | (v >= problem.lam * (1.0 - below))
     most = _ROOM * (1.0 + float(np.abs(w).max(initial=0.0)))
     for programs in range(1, _TRIES + 1):
         found = _program(problem, rows, columns, missed, most, time_left)
@@ -98,7 +107,7 @@ def vertex_near(
             return None
         wrong_rows, wrong_columns = _contradictions(problem, *found, rows, columns, missed)
         if not wrong_rows.any() and not wrong_columns.any():
-            if float(np.abs(found[0]).max(initial=0.0)) < most:
+            if float(np.abs(found[0]).max(initial=0.0)) < 0.999 * most:  # not at that end, rounding aside
                 return Vertex(*found, programs, rows)
             most *= _ROOM
         rows, columns = rows | wrong_rows, columns | wrong_columns
@@ -155,27 +164,42 @@ def _program(
     most: float,
     time_left: float | None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-    """Solve over these rows and columns: variables w+, w-, xi, weights up to `most`."""
+    """Solve over these rows and columns, weights up to `most`, by the dual program.
+
+    ::
+
+        max sum a - most sum s,   |Z'a + pull| <= lambda + s,   0 <= a <= c,   s >= 0
+
+    Its multipliers are the weights, and those of constraints that are not tight are 0 exactly. The pull is that of the
+    samples that miss the margin. Without s a program with too few rows would have no solution.
+    """
     R, J = np.flatnonzero(rows), np.flatnonzero(columns)
     a = np.where(missed, problem.c, 0.0)
-    pull = problem.Z.back(a)[J]
-    lam = problem.lam[J]
-    Z = problem.Z.part(R, J)
-    A = sp.hstack([-Z, Z, -sp.eye_array(R.size)], format="csc")
-    cost = np.concatenate([lam - pull, lam + pull, problem.c[R]])
+    pull, lam = problem.Z.back(a)[J], problem.lam[J]
+    back = problem.Z.part(R, J).T
+    excess = sp.eye_array(J.size)
+    A = sp.vstack([sp.hstack([back, -excess]), sp.hstack([-back, -excess])], format="csc")
+    cost = np.concatenate([-np.ones(R.size), np.full(J.size, most)])
+    high = np.concatenate([problem.c[R], np.full(J.size, np.inf)])
     options: dict[str, float] = {
         "primal_feasibility_tolerance": _FEASIBLE,
         "dual_feasibility_tolerance": _FEASIBLE,
     }
     if time_left is not None:
         options["time_limit"] = max(time_left, 1e-3)
-    # Without ends a program with too few rows has no minimum.
-    high = np.concatenate([np.full(2 * J.size, most), np.full(R.size, np.inf)])
-    ends = np.column_stack([np.zeros_like(high), high])
-    answer = linprog(cost, A_ub=A, b_ub=-np.ones(R.size), bounds=ends, method="highs", options=options)
+    answer = linprog(
+        cost,
+        A_ub=A,
+        b_ub=np.concatenate([lam - pull, lam + pull]),
+        bounds=np.column_stack([np.zeros_like(high), high]),
+        method="highs-ipm" if R.size * J.size > _INTERIOR else "highs-ds",
+        options=options,
+    )
     if answer.status != 0:
         return None
+    weights = answer.ineqlin.marginals[J.size :] - answer.ineqlin.marginals[: J.size]
+    weights[np.abs(weights) <= _NOISE * (1.0 + np.abs(weights).max(initial=0.0))] = 0.0
     w = np.zeros(problem.lam.size)
-    w[J] = answer.x[: J.size] - answer.x[J.size : 2 * J.size]
-    a[R] = np.clip(-answer.ineqlin.marginals, 0.0, problem.c[R])
+    w[J] = weights
+    a[R] = np.clip(answer.x[: R.size], 0.0, problem.c[R])
     return w, a

@@ -31,11 +31,12 @@ _GOOD_START = 1.3
 # sigma of the hinge, times C: at first, and its growth from round to round; multipliers move on when v is within _NEAR.
 _SIGMA, _GROWTH, _NEAR = 2.0, 4.0, 1.2
 # A vertex is looked for at this gap, and again each time it has fallen by this factor.
-_NEARBY, _AGAIN = 1e-2, 1e-2
+_NEARBY, _AGAIN = 0.1, 1e-2
+# Samples are undecided within so many gaps of the margin, and within this at most.
+_GAPS, _RADIUS = 30.0, 0.05
 # A program with fewer entries than this is solved with all rows at once, in some tenths of a second at most; and with
 # all columns, where these are at most so many times the rows.
 _SMALL, _FEW = 30_000, 2
-_RADIUS = 0.05
 # Damping of the first Newton step of a round on the hinge, relative to the largest curvature.
 _DAMPING = 1e-4
 # A gap that says that rounding is all that is left.
@@ -259,7 +260,7 @@ class Search:
             excess = self.excess()
             if gap <= look_at:
                 look_at = _AGAIN * gap
-                if self.finish(Z, min(30.0 * gap, _RADIUS)):
+                if self.finish(Z, min(_GAPS * gap, _RADIUS)):
                     return
             waited = 0 if gap < 0.9 * least else waited + 1
             least = min(gap, least)
@@ -275,7 +276,7 @@ class Search:
 
     def finish(self, Z: Any, radius: float) -> bool:
         """Go on with vertices, taking in features, until one is optimal for all; whether that is so."""
-        if sp.issparse(self.X):
+        if sp.issparse(self.X) and np.isfinite(radius):
             Z = self.all_columns()
         where = self.where()
         w, a = self.x[where], self.a
