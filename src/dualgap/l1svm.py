@@ -140,7 +140,9 @@ def solve_l1_svm(
     ([1.0, 0.0], -2.0, True)
     """
     _check(loss, bias, C, intercept_scaling, gap_tol, tol, max_iter, time_limit)
-    problem = _problem(X, y, C, loss, sample_weight, bias, intercept_scaling)
+    problem = l1_problem(
+        X, y, C, loss=loss, sample_weight=sample_weight, bias=bias, intercept_scaling=intercept_scaling
+    )
     search = Search(problem, loss, bias, X, max_iter, time_limit, callback)
     if start is not None:
         search.begin_at(np.asarray(start, dtype=np.float64))
@@ -191,15 +193,23 @@ def _check(
         raise ValueError(f"max_iter must be at least 1; got {max_iter!r}.")
 
 
-def _problem(
+def l1_problem(
     X: Any,
     y: NDArray[np.float64],
-    C: float,
-    loss: str,
-    sample_weight: NDArray[np.float64] | None,
-    bias: str,
-    scaling: float,
+    C: float = 1.0,
+    *,
+    loss: str = "hinge",
+    sample_weight: NDArray[np.float64] | None = None,
+    bias: str = "free",
+    intercept_scaling: float = 1.0,
 ) -> Composite:
+    """What `solve_l1_svm` solves, as a `Composite`: for `certify_composite` to judge anybody's weights by.
+
+    Parameters
+    ----------
+    X, y, C, loss, sample_weight, bias, intercept_scaling
+        As in `solve_l1_svm`. The variables are the weights, and then the bias if there is one.
+    """
     if not (sp.issparse(X) or isinstance(X, np.ndarray)):
         raise TypeError(f"X must be an array or a sparse matrix; got {type(X).__name__}.")
     operator = as_operator(X, bias=bias != "none")
@@ -217,6 +227,6 @@ def _problem(
     l1 = np.ones(d)
     if bias == "penalised":
         # b = scaling * w_b, and |w_b| is what is penalised.
-        l1[-1] = 1.0 / scaling
+        l1[-1] = 1.0 / intercept_scaling
     free = bias == "free"
     return Composite(operator, phi, Penalty(l1=l1[:-1] if free else l1), free=(-1,) if free else ())
