@@ -15,6 +15,7 @@ skglm and celer have no L1-penalised squared hinge and do not take part.
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -44,6 +45,8 @@ _TOLERANCES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
 _UNLIMITED = 10_000_000
 # Samples with more nonzeros than this share are dense to everybody.
 _DENSE = 0.4
+# File in which a process says how much processor time it had used when its last fit began.
+_BEGAN = "began"
 # Rows of the warm-up.
 _WARM_ROWS = 200
 
@@ -72,7 +75,7 @@ class L1Run:
     library : str
         "dualgap", "highs" or "liblinear".
     wall, cpu : float
-        Seconds of a fit, the median; where it was ended, the limit.
+        Seconds of a fit, the median; where it was ended, until then.
     objective, error : float
         Certified objective of its weights, and their relative error against the best lower bound.
     features : int
@@ -160,6 +163,7 @@ class _Task:
 
         def run() -> Any:
             began = time.process_time()
+            (self.folder / _BEGAN).write_text(repr(began))  # for the parent, should it have to end this fit
             answer = solve(X, y, self.loss, self.C, goal, self.limit)
             return (*answer, time.process_time() - began)
 
@@ -286,7 +290,7 @@ def _measure(
 ) -> L1Run:
     """The first tolerance whose answer is good enough, timed `repeat` times; else the best that came in time."""
     best: L1Run | None = None
-    spent, worker = 0.0, None
+    spent, worker, before = 0.0, None, _processor_time()
     try:
         worker = Worker(_Task(library, loss, settings.C, folder, settings.limit))
         for tol in tolerances:
@@ -308,11 +312,13 @@ def _measure(
                 return run
             spent += walls[-1]
     except (OverLimitError, WorkerError) as error:
-        stopped = isinstance(error, OverLimitError)
-        took = settings.limit if stopped else math.nan
+        took = cpu = math.nan
+        if isinstance(error, OverLimitError):  # its process has ended, and its time is known
+            took = settings.limit - spent
+            cpu = _processor_time() - before - float((folder / _BEGAN).read_text())
         if best is None:
-            return L1Run(library, took, took, note=str(error))
-        return L1Run(library, took, took, best.objective, math.nan, best.features, best.tol, str(error))
+            return L1Run(library, took, cpu, note=str(error))
+        return L1Run(library, took, cpu, best.objective, math.nan, best.features, best.tol, str(error))
     finally:
         if worker is not None:
             worker.close()
@@ -320,6 +326,12 @@ def _measure(
     return L1Run(
         library, best.wall, best.cpu, best.objective, math.nan, best.features, best.tol, "at its smallest tolerance"
     )
+
+
+def _processor_time() -> float:
+    """Seconds of processes that were started here and have ended."""
+    times = os.times()
+    return times.children_user + times.children_system
 
 
 def geometric_mean(results: list[L1Compared], loss: str) -> float:

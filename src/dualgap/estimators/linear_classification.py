@@ -182,9 +182,11 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, LinearSVM):  # type: ign
         self._refuse_parametric("penalty='l1'")
         count, make = self._binary_tasks(codes, weight, factors)
         kind = ("penalised" if self._penalised() else "free") if self.fit_intercept else "none"
-        results = []
+        results, starts = [], self._starts(count)
+        size = X.shape[1] + (kind != "none")
         for number in range(count):
             target, task_weight = make(number)
+            kept = starts[number]
             results.append(
                 solve_l1_svm(
                     X,
@@ -198,9 +200,10 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, LinearSVM):  # type: ign
                     max_iter=self.max_iter,
                     time_limit=self.time_limit,
                     callback=progress_callback(self.callback, self.verbose),
+                    start=kept if isinstance(kept, np.ndarray) and kept.shape == (size,) else None,
                 )
             )
-        self._keep_starts([])
+        self._keep_starts([np.append(one.coef, one.intercept)[:size] for one in results])
         weights = np.array([np.asarray(result.coef).ravel() for result in results])
         return weights, np.array([float(result.intercept) for result in results]), results
 
