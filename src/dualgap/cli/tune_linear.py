@@ -65,7 +65,7 @@ def tune_linear(
 
 def _check_model_file() -> None:
     """Find out, before any work is done, whether the model can be kept."""
-    from dualgap.formats.model import ESTIMATORS
+    from dualgap.formats.model_layout import ESTIMATORS
 
     if "LinearSVC" not in ESTIMATORS:
         raise ValueError(f"--output: a model file holds one of {', '.join(ESTIMATORS)}; leave it out with --linear.")
