@@ -21,9 +21,9 @@ A kernel machine with the norm of feature space (``psi = 0``, ``energy a'Ka``) h
 its coefficients, and ``u + 2 energy a`` in feature space itself: K^{-1} is the preconditioner, and costs less than
 nothing, for ``K(u + 2 energy a)`` is the sum of ``Ku`` and ``Ka``, which are there. One product an iteration is left.
 
-Cost of an iteration: one product with A and one with A' (one alone in feature space), and O((m + n) M^2) for each Newton
-step in a subspace of M directions; memory 2 M vectors. With `steps=1` and without Nemirovski's directions it is the
-conjugate gradient method once the objective is quadratic. Use it for large or structured A, where products are what
+Cost of an iteration: one product with A and one with A' (one alone in feature space), and O((m + n) M^2) for each
+Newton step in a subspace of M directions; memory 2 M vectors. With `steps=1` and without Nemirovski's directions it is
+the conjugate gradient method once the objective is quadratic. Use it for large or structured A, where products are what
 costs.
 """
 
