@@ -5,7 +5,7 @@ With ``Z = diag(y) [X_W, 1]`` and ``t = 1 - Z w`` it solves, exactly::
     min  sum lambda |w| + sum h(t)        h'(t) = a(t) = clip(a0 + sigma t, 0, cap)
 
 That is the squared hinge ``c max(0, t)^2`` for ``a0 = 0, sigma = 2c`` and no cap. With ``cap = c`` it is the hinge
-smoothed about the multipliers a0: what a step of the proximal point method on its dual has to solve (`_l1_hinge`).
+smoothed about the multipliers a0: what a step of the proximal point method on its dual has to solve (`_l1_search`).
 
 The loss is quadratic as long as the samples I with ``0 < a(t) < cap`` stay, so a Newton step is a lasso with the matrix
 ``H = Z_I' diag(sigma_I) Z_I``. That is solved by coordinate descent, which finds out which weights are zero, and by

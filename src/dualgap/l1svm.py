@@ -6,7 +6,8 @@
 The dual problem bounds it: ``a >= 0`` (``a <= C`` for the hinge) with ``|v_j| <= 1`` for ``v = X'(y a)``, and a feature
 with ``|v_j| < 1`` has weight 0. So few features matter:
 
-1. Start with the features of largest ``|v_j|`` at ``w = 0``.
+1. Start with the features that a few passes of coordinate descent select (`_l1_descent`; X sparse), or with those of
+   largest ``|v_j|`` at ``w = 0`` (X dense, where passes are dear).
 2. Solve over these alone; ``_l1_newton`` does so exactly for the squared hinge.
 3. Look at ``v`` over all features (one product), take in those with ``|v_j| > 1``, drop those far below; go on at 2.
 
@@ -17,7 +18,8 @@ squared hinge, which has nearly the right features and multipliers, and ends as 
 optimal (`_l1_lp`).
 
 The answer is judged by `dualgap.composite_certificate` on the problem as it was asked. Cost: a product with X' a round,
-and Newton steps over a few hundred features; X itself is neither copied nor upcast.
+and Newton steps over a few hundred features. A dense X is neither copied nor upcast; a sparse one is copied by columns
+in its own precision, and once more in float64 where programs of the hinge choose among all features.
 """
 
 from __future__ import annotations
