@@ -36,6 +36,7 @@ LAYERS = (
     (
         "_crammer_singer_newton",
         "_l1_columns",
+        "_l1_descent",
         "_l1_factor",
         "_l1_lp",
         "_l1_newton",

@@ -27,6 +27,9 @@ _HOME = {
     "minimize_smoothed": "smoothing",
     "SmoothedResult": "smoothing",
     "certify_composite": "composite_certificate",
+    "solve_l1_svm": "l1svm",
+    "l1_problem": "l1svm",
+    "L1Result": "l1svm",
     "certify": "certificate",
     "build": "formulations",
     "recover": "formulations",
@@ -61,6 +64,9 @@ _HOME = {
     "from_sklearn": "estimators.sklearn_models",
     "patch_sklearn": "patch",
     "unpatch_sklearn": "patch",
+    "LinearSVCSearchCV": "estimators.linear_search",
+    "tune_primal": "estimators.linear_search",
+    "PrimalTuning": "estimators.linear_search",
     "svm_path": "path",
     "PathResult": "path",
     "scaled_start": "path",
@@ -107,6 +113,7 @@ if TYPE_CHECKING:
         NuSVR,
         OneClassSVM,
     )
+    from dualgap.estimators.linear_search import LinearSVCSearchCV, PrimalTuning, tune_primal
     from dualgap.estimators.regression_search import SVRSearchCV
     from dualgap.estimators.search import SVCSearchCV
     from dualgap.estimators.sklearn_models import from_sklearn
@@ -114,6 +121,7 @@ if TYPE_CHECKING:
     from dualgap.formulations import FORMULATIONS, build, recover
     from dualgap.kernels.functions import Kernel
     from dualgap.kernels.gram import FullGram, Gram, KernelGram, factored_gram, make_gram
+    from dualgap.l1svm import L1Result, l1_problem, solve_l1_svm
     from dualgap.minimization import MinimizeResult, minimize
     from dualgap.patch import patch_sklearn, unpatch_sklearn
     from dualgap.path import PathResult, restart_bounds, scaled_start, svm_path
