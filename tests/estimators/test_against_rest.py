@@ -71,8 +71,3 @@ def test_model_files(approximation, tmp_path):
     assert same.certificates_ == model.certificates_
     with pytest.raises(ValueError, match="multi_class='ovo' was set after the fit"):
         dualgap.save(model.set_params(multi_class="ovo"), tmp_path / "other")
-
-
-def test_linear_models_are_refused_by_model_files(tmp_path):
-    with pytest.raises(ValueError, match="a model file holds one of"):
-        dualgap.save(dualgap.LinearSVC().fit(X, Y), tmp_path / "model")
