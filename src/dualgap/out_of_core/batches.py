@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import scipy.sparse as sp
+
 from dualgap.formulations import FORMULATIONS, build
 from dualgap.kernels.linear_gram import LinearGram
 
@@ -16,6 +18,11 @@ if TYPE_CHECKING:
 
     from dualgap.kernels.row_blocks import RowBlocks
     from dualgap.problem import DualQP
+
+# Bytes that `newton` keeps for a variable, beside its row.
+_VARIABLE = 400
+# Share of the budget for rows that are picked one by one: meanwhile there is a piece of the others as well.
+_SHARE = 0.6
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +83,30 @@ class Machine:
             rows = self.blocks.rows(pieces)
             if np.any(self.weight[rows] > 0.0):
                 yield self.batch(rows, X)
+
+    @property
+    def capacity(self) -> int:
+        """Rows that fit into memory with all that `newton` keeps for them."""
+        blocks = self.blocks
+        each = blocks.bytes_an_entry * blocks.entries.sum() / blocks.shape[0] + _VARIABLE * self.copies
+        return max(1, min(blocks.shape[0], int(_SHARE * 1e6 * blocks.memory / each)))
+
+    def gather(self, rows: NDArray[np.int64]) -> Any:
+        """Rows from all over the data, in order, as a matrix in memory; pieces that have none are not read."""
+        blocks = self.blocks
+        cuts = np.searchsorted(rows, blocks.bounds)
+        parts = []
+        dense = None if blocks.sparse else np.empty((rows.size, blocks.shape[1]), dtype=blocks.dtype)
+        for piece in range(len(blocks)):
+            first, last = cuts[piece], cuts[piece + 1]
+            if first == last:
+                continue
+            X = blocks.load(np.array([piece]))[rows[first:last] - blocks.bounds[piece]]
+            if dense is None:
+                parts.append(X)
+            else:
+                dense[first:last] = X
+        return dense if dense is not None else sp.vstack(parts, format="csr")
 
     def batch(self, rows: NDArray[np.int64], X: Any, *, bias: bool = False, share: float = 1.0) -> Batch:
         """The problem over some rows; `share` of all the weight is theirs, and their weights make up for the rest."""

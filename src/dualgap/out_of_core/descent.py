@@ -85,6 +85,11 @@ class Descent:
             if last or not risen:
                 return certificate, Status.MAX_ITER if last else Status.STALLED
 
+    @property
+    def iterations(self) -> int:
+        """Epochs."""
+        return self.epoch
+
     def dual(self) -> float:
         """The dual objective, by the weights that are kept."""
         return -(0.5 * float(self.w @ self.w) + 0.5 * self.machine.constant * self.total**2 + self.rest)

@@ -1,19 +1,19 @@
 """Newton's method over data that is not in memory: one pass over the rows an iteration, for few features.
 
-The method is that of `dualgap.solvers.newton`: Newton's method where the loss is squared, on an augmented Lagrangian
-where it has a kink. One pass over the rows at weights ``w`` and bias ``b`` sums all that an iteration needs, with the
-answers ``t_i = clip((kappa a_i - s_i) / (ridge + kappa), lo, hi)`` to the slopes ``s = f0 + S (A w + b)``::
+A squared loss is smooth as it stands; a kink is rounded off within a band around it, which the dual answers with a
+slope in place of a jump. One pass over the rows at weights ``w`` and bias ``b`` sums all that an iteration needs, with
+the answers t to the slopes ``s = f0 + S (A w + b)``::
 
+    t_i = clip(-s_i / ridge_i, 0, inf)    or    t_i = hi_i clip(1/2 - s_i / (2 band), 0, 1)
     v = A'S t,    H = A_J' D A_J  over the free answers J,    the objective, and the certificate
 
-For the answers are feasible for the dual problem, and ``P(w, b) - D(t)`` is a gap that is proved by the same pass::
+For the answers are feasible for the dual problem, and ``P(w, b) - D(t)`` is a gap that the same pass proves::
 
     P - D = sum of brackets + 1/2 |w - v|^2
 
 With a bias that is not penalised, answers of one sign are scaled down until ``sum_i sign_i t_i = 0``; then D(t) is
-that of the scaled answers. In memory: a d x d matrix, one batch, and 16 bytes a variable for a loss with a kink (a and
-t), nothing at all for a squared one. A step is shortened where the objective does not fall enough, at the price of a
-pass. The first weights are those of one random batch, solved in memory.
+that of the scaled answers. In memory: a d x d matrix and one batch, nothing a variable. A step is shortened where the
+objective does not fall enough, at the price of a pass. The first weights are those of one random batch.
 """
 
 from __future__ import annotations
@@ -26,27 +26,23 @@ import scipy.linalg as sla
 
 from dualgap.certificate import judge
 from dualgap.kernels.linear_gram import LinearGram
+from dualgap.out_of_core.sample import sampled_weights
 from dualgap.out_of_core.watch import Watch, certificate_of
 from dualgap.result import Certificate, Status
-from dualgap.run import solve
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dualgap.out_of_core.batches import Batch, Machine
+    from dualgap.problem import DualQP
 
-# The proximal weight falls by the first factor after a round of so few steps at most, else by the second.
-_FALLS, _EASY = (10.0, 4.0), 4
-# A round ends where what is left of its gradient is this share of what the answers lack.
-_INNER_SHARE = 0.3
-# Sufficient fall of the objective, and the shares within which a step is shortened.
-_ARMIJO, _SHORTEST, _LONGEST = 1e-4, 0.1, 0.7
+# With a band, the steps end where the next would gain less than this share of what the answers lack.
+_INNER_SHARE = 0.1
+# Sufficient fall of the objective; the first shortenings of a step go by its slopes, within these shares, later ones by
+# the least share: then there is a bend that neither slope knows of.
+_ARMIJO, _SHORTEST, _LONGEST, _BY_SLOPES = 1e-4, 0.05, 0.5, 2
 # Steps are shortened so often at most: below that, rounding decides.
-_SHORTENED = 12
-# The sample is solved to this gap, or to the one asked for where that is larger: it is good to no more.
-_SAMPLE_GAP = 1e-3
-# Rounds without less gap after which the arithmetic is exhausted.
-_PATIENCE = 6
+_SHORTENED = 10
 # Damping of the bias, relative to one free variable: it decides only where none is free.
 _DAMPING = 1e-4
 
@@ -62,26 +58,21 @@ class Sums:
     H: NDArray[np.float64]
     brackets: float = 0.0
     violation: float = 0.0
-    proximal: float = 0.0  # sum of kappa (t - a)^2 / 2
+    rounded: float = 0.0  # what rounding off the kinks takes away
     support: int = 0
 
 
 class Newton:
-    """A run of Newton's method."""
+    """A run of Newton's method, for a squared loss; `settle` is for one with a kink."""
 
     name = "newton"
 
     def __init__(self, machine: Machine, gap_tol: float, max_iter: int, seed: int, watch: Watch) -> None:
-        self.machine, self.gap_tol, self.max_iter, self.watch = machine, gap_tol, max_iter, watch
+        self.machine, self.gap_tol, self.max_iter, self.watch, self.seed = machine, gap_tol, max_iter, watch, seed
         self.d = machine.blocks.shape[1] + (1 if machine.constant > 0.0 else 0)
-        self.order = np.random.default_rng(seed)
+        self.band = 0.0
         self.passes = 0
-        self.fresh = True  # whether a is still to be set, from the slopes of the sample's weights
-        self.smooth = machine.row.startswith("squared")
-        shape = (0, 0) if self.smooth else (machine.copies, machine.blocks.shape[0])
-        self.a, self.t = np.zeros(shape), np.zeros(shape)
-        self.kappa = 0.0
-        self.x = np.zeros(self.d + 1)  # weights, and the bias that is not penalised
+        self.x = np.zeros(self.d + 1)  # weights, that of a penalised constant, the bias without penalty
         self.best: tuple[Certificate, NDArray[np.float64]] | None = None
 
     @property
@@ -97,66 +88,36 @@ class Newton:
         x = self.best[1]
         return float(x[-1]) + (self.machine.constant**0.5 * float(x[-2]) if self.machine.constant > 0.0 else 0.0)
 
+    @property
+    def iterations(self) -> int:
+        """Passes over the data."""
+        return self.passes
+
     # -- the run -------------------------------------------------------------------------------------------------
 
     def run(self) -> tuple[Certificate, Status]:
-        """Rounds until the gap is proved."""
-        self._sample()
-        waited = 0
-        while True:
-            least = np.inf if self.best is None else self.best[0].relative_gap
-            begun = self.passes
-            ended = self._round()
-            assert self.best is not None
-            if ended is not None:
-                return self.best[0], ended
-            waited = waited + 1 if self.best[0].relative_gap > 0.9 * least else 0
-            if self.smooth or waited >= _PATIENCE:
-                return self.best[0], Status.STALLED
-            self.a, self.t = self.t, self.a
-            self.kappa /= _FALLS[0] if self.passes - begun <= _EASY else _FALLS[1]
+        """Steps until the gap is proved."""
+        self.x, _ = sampled_weights(self.machine, self.gap_tol, self.seed, self.watch)
+        status = self._steps() or Status.STALLED
+        assert self.best is not None
+        return self.best[0], status
 
-    def _sample(self) -> None:
-        """Weights of a random batch, and a first proximal weight: what lets a variable cross its box."""
-        machine = self.machine
-        order = self.order.permutation(len(machine.blocks))
-        pieces = machine.blocks.grouped(order)[0]
-        rows = machine.blocks.rows(pieces)
-        share = float(machine.weight[rows].sum() / machine.weight.sum())
-        if share == 0.0:
-            self.kappa = 1.0
-            return
-        try:
-            p = machine.batch(rows, machine.blocks.load(pieces), bias=machine.bias, share=share).problem
-            goal = max(_SAMPLE_GAP, self.gap_tol)
-            limit = None if self.watch.time_limit is None else max(1e-3, self.watch.time_limit - self.watch.elapsed())
-            result = solve(p, "newton", gap_tol=goal, warn=False, time_limit=limit, n_jobs=machine.n_jobs)
-        except ValueError:  # one class only, which is no start; a value that is no number is met again
-            self.kappa = 1.0
-            return
-        assert isinstance(p.gram, LinearGram)
-        used = np.flatnonzero(result.a)
-        self.x[:-1] = p.gram.operator.transposed((p.sign * result.a)[used], p.index[used])
-        self.x[-1] = float(result.eta[0]) if p.k else 0.0
-        s = p.sign * (p.gram.operator.products(self.x[:-1]) + self.x[-1])[p.index] + p.f0
-        spread = float(np.mean(np.abs(s - np.median(s)))) or 1.0
-        width = float(np.median(p.hi[p.hi > 0.0])) * share
-        self.kappa = 0.0 if self.smooth else spread / width * 0.1
+    def settle(self, x: NDArray[np.float64], band: float) -> Status | None:
+        """Minimise from `x` with kinks rounded off within this band; a status where the run is over."""
+        self.x, self.band = x, band
+        return self._steps()
 
-    def _round(self) -> Status | None:
-        """Newton's method at one proximal weight; a status where the run is over."""
+    def _steps(self) -> Status | None:
+        """Newton steps until the gap is proved, a limit is met, or nothing is left to gain (None)."""
         sums = self._pass(self.x)
         while True:
             ended = self._judge(sums)
             if ended is not None:
                 return ended
             g = self._gradient(self.x, sums)
-            left = 0.5 * float(g @ g)
-            if not self.smooth and left <= _INNER_SHARE * sums.brackets:
-                return None
             move = -self._solved(sums.H, g)
             slope = float(g @ move)
-            if not slope < 0.0:
+            if not slope < 0.0 or (self.band > 0.0 and -0.5 * slope <= _INNER_SHARE * sums.brackets):
                 return None
             there = self._search(sums, move, slope)
             if there is None:
@@ -167,7 +128,7 @@ class Newton:
         """Go along `move` until the objective falls enough; None where it does not."""
         begun, at = self._objective(self.x, here), self.x
         length = 1.0
-        for _ in range(_SHORTENED):
+        for shortened in range(_SHORTENED):
             self.x = at + length * move
             sums = self._pass(self.x)
             value = self._objective(self.x, sums)
@@ -176,7 +137,7 @@ class Newton:
             if self._judge(sums) is not None:
                 return sums
             ahead = float(self._gradient(self.x, sums) @ move)
-            guess = slope / (slope - ahead) if ahead > 0.0 else _LONGEST
+            guess = slope / (slope - ahead) if ahead > 0.0 and shortened < _BY_SLOPES else 0.0
             length *= min(max(guess, _SHORTEST), _LONGEST)
         self.x = at
         return None
@@ -184,34 +145,21 @@ class Newton:
     # -- one pass ------------------------------------------------------------------------------------------------
 
     def _pass(self, x: NDArray[np.float64]) -> Sums:
-        """Add up over all rows at weights and bias `x`; the answers are kept."""
+        """Add up over all rows at weights and bias `x`; a certificate needs the whole of it, whatever the time."""
         sums = Sums(np.zeros((2, self.d)), np.zeros(2), np.zeros(2), np.zeros(2), np.zeros((self.d + 1, self.d + 1)))
         for batch in self.machine.batches():
             self._add(batch, x, sums)
-            if self.watch.callback is None and self.watch.late():
-                continue  # a certificate needs the whole pass
-        self.fresh = False
         self.passes += 1
         return sums
 
     def _add(self, batch: Batch, x: NDArray[np.float64], sums: Sums) -> None:
-        p, at = batch.problem, (slice(None), batch.rows)
+        p = batch.problem
         assert isinstance(p.gram, LinearGram)
         operator = p.gram.operator
         s = p.sign * (operator.products(x[:-1]) + x[-1])[p.index] + p.f0
-        if self.smooth:
-            give = 1.0 / p.ridge
-            raw = -s * give
-            t = np.clip(raw, p.lo, p.hi)
-        else:
-            a = np.where(s < 0.0, p.hi, p.lo) if self.fresh else self.a[at].ravel()
-            give = np.full(p.n, 1.0 / self.kappa)
-            raw = a - s * give
-            t = np.clip(raw, p.lo, p.hi)
-            sums.proximal += 0.5 * self.kappa * float(np.sum((t - a) ** 2))
-            self.t[at] = t.reshape(self.machine.copies, -1)
-            if self.fresh:
-                self.a[at] = a.reshape(self.machine.copies, -1)
+        t, give = answers(p, s, self.band)
+        if self.band > 0.0:
+            sums.rounded += float(np.sum((t - 0.5 * p.hi) ** 2 / give)) / 2.0
         found = judge(p, t, s + p.ridge * t)[0]
         sums.brackets += found.gap
         sums.violation = max(sums.violation, found.kkt_violation)
@@ -222,7 +170,7 @@ class Newton:
             sums.total[side] += float(t[used].sum())
             sums.linear[side] += float(p.f0[used] @ t[used])
             sums.bent[side] += 0.5 * float(p.ridge[used] @ t[used] ** 2)
-        free = np.flatnonzero((raw > p.lo) & (raw < p.hi))
+        free = np.flatnonzero((t > p.lo) & (t < p.hi))
         points = p.index[free]
         sums.H[:-1, :-1] += operator.cross(points, give[free])
         if self.machine.bias:
@@ -241,7 +189,7 @@ class Newton:
 
     def _objective(self, x: NDArray[np.float64], sums: Sums) -> float:
         """What a round minimises."""
-        losses = self._product(x, sums) + float(sums.linear.sum() + sums.bent.sum()) + sums.proximal
+        losses = self._product(x, sums) + float(sums.linear.sum() + sums.bent.sum()) + sums.rounded
         return 0.5 * float(x[:-1] @ x[:-1]) - losses
 
     def _solved(self, H: NDArray[np.float64], g: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -278,3 +226,12 @@ class Newton:
         v = scale @ sums.v
         dual = -(0.5 * float(v @ v) + float(scale @ sums.linear) + float(scale**2 @ sums.bent))
         return certificate_of(primal, dual, max(primal - dual, 0.0), sums.violation)
+
+
+def answers(p: DualQP, s: NDArray[np.float64], band: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """What the variables answer to slopes, and how much they give where they are free."""
+    if band > 0.0:
+        give = p.hi / (2.0 * band)
+        return np.clip(0.5 * p.hi - s * give, p.lo, p.hi), give
+    give = 1.0 / p.ridge
+    return np.clip(-s * give, p.lo, p.hi), give

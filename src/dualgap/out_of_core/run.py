@@ -11,6 +11,7 @@ import numpy as np
 from dualgap.kernels.threads import one_blas_thread
 from dualgap.out_of_core.batches import Machine
 from dualgap.out_of_core.descent import Descent
+from dualgap.out_of_core.nearest import Nearest
 from dualgap.out_of_core.newton import Newton
 from dualgap.out_of_core.watch import Watch
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from dualgap.result import Certificate, Event, History, Status
 
 ROWS = ("c_svc", "squared_hinge", "eps_svr", "squared_eps_svr")
-METHODS = {"blocks": Descent, "newton": Newton}
+METHODS = {"blocks": Descent, "newton": Newton, "nearest": Nearest}
 # Features up to which "auto" takes Newton's method: a matrix of 8 MB, and a pass that costs a few times as much.
 FEW_FEATURES = 1000
 
@@ -116,7 +117,7 @@ def solve_streamed(
     if method not in ("auto", *METHODS):
         raise ValueError(f"method must be 'auto', 'newton' or 'blocks'; got {method!r}.")
     few = blocks.shape[1] <= FEW_FEATURES
-    method = ("newton" if few else "blocks") if method == "auto" else method
+    method = _choice(row, few) if method == "auto" else method
     if bias and method == "blocks":
         raise ValueError(
             f"a bias without penalty needs Newton's method on data that is not in memory, which is for up to "
@@ -135,7 +136,12 @@ def solve_streamed(
     with one_blas_thread():
         run = METHODS[method](machine, gap_tol, max_iter, seed, watch)
         certificate, status = run.run()
-    iterations = run.epoch if isinstance(run, Descent) else run.passes
     return StreamedResult(
-        run.weights, run.bias, certificate, watch.history, status, run.name, iterations, watch.elapsed()
+        run.weights, run.bias, certificate, watch.history, status, run.name, run.iterations, watch.elapsed()
     )
+
+
+def _choice(row: str, few: bool) -> str:
+    if not few:
+        return "blocks"
+    return "newton" if row.startswith("squared") else "nearest"
