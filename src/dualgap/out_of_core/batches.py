@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-
 import scipy.sparse as sp
 
 from dualgap.formulations import FORMULATIONS, build
@@ -67,7 +66,7 @@ class Machine:
     y: NDArray[np.float64]
     weight: NDArray[np.float64]
     row: str
-    parameters: dict[str, float]
+    parameters: dict[str, Any]
     constant: float
     bias: bool
     n_jobs: int | None

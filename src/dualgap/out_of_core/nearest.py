@@ -6,7 +6,7 @@ row is next to the kink (s near 0) are in doubt, and these fit into memory::
     1  weights that minimise the objective with kinks rounded off, within a band that has as many rows as fit into
        memory; its answers are a feasible point at whose weights all other variables sit at their bounds    (`newton`)
     2  M <- the rows that violate their conditions, are free, or are nearest to the kink, as many as fit
-    3  min over a_M with all others fixed: their weights w_F enter as f0_M + S_M A_M w_F    (`solvers.newton`, in memory)
+    3  min over a_M with all others fixed: their weights w_F enter as f0_M + S_M A_M w_F    (in memory)
     4  one pass over all rows: certificate and slopes at the new weights; back to 2
 
 Step 3 never lowers the dual objective. How often the rows are read depends on how many are in doubt, not on C: some
@@ -196,7 +196,9 @@ class Nearest:
             return self.watch.late() or event.primal - event.dual <= enough
 
         # Its own relative gap means nothing here: the fixed variables' part of the objective is not in it.
-        result = solve(p, "newton", gap_tol=1e-14, callback=watched, start=start, warn=False, n_jobs=self.machine.n_jobs)
+        result = solve(
+            p, "newton", gap_tol=1e-14, callback=watched, start=start, warn=False, n_jobs=self.machine.n_jobs
+        )
         self.a[:, rows] = result.a.reshape(self.machine.copies, -1)
         self.x[:-1] = fixed + _combined(batch, result.a)
         self.x[-1] = float(result.eta[0]) if p.k else 0.0

@@ -22,7 +22,11 @@ if TYPE_CHECKING:
     from dualgap.result import Certificate, Event, History, Status
 
 ROWS = ("c_svc", "squared_hinge", "eps_svr", "squared_eps_svr")
-METHODS = {"blocks": Descent, "newton": Newton, "nearest": Nearest}
+METHODS: dict[str, type[Descent] | type[Newton] | type[Nearest]] = {
+    "blocks": Descent,
+    "newton": Newton,
+    "nearest": Nearest,
+}
 # Features up to which "auto" takes Newton's method: a matrix of 8 MB, and a pass that costs a few times as much.
 FEW_FEATURES = 1000
 
@@ -40,9 +44,9 @@ class StreamedResult:
     certificate, history, status
         The judgement, the events and how it ended.
     solver : str
-        "newton" or "blocks".
+        "newton", "nearest" or "blocks".
     iterations : int
-        Passes over the data ("newton"), or epochs ("blocks").
+        Passes over the data, or epochs ("blocks").
     seconds : float
         Wall time.
     """
@@ -92,13 +96,14 @@ def solve_streamed(
     constant : float
         Of a penalised bias, a feature of the value ``sqrt(constant)``; 0 for none.
     bias : bool
-        Whether there is a bias that is not penalised ("newton" only).
-    method : {"auto", "newton", "blocks"}
-        Newton's method, for few features, or block minimisation.
+        Whether there is a bias that is not penalised (not for "blocks").
+    method : {"auto", "newton", "nearest", "blocks"}
+        For few features Newton's method (squared losses) or the rows next to the kink (the others), for many block
+        minimisation.
     gap_tol : float
         Relative duality gap to reach.
     max_iter : int
-        Passes ("newton") or epochs ("blocks") at most; -1 for no limit.
+        Passes, or epochs ("blocks"), at most; -1 for no limit.
     time_limit : float or None
         Seconds at most, looked at between batches; the pass that proves the gap comes on top.
     callback : callable or None
@@ -106,7 +111,7 @@ def solve_streamed(
     seed : int
         Of the order of pieces and rows.
     n_jobs : int or None
-        Threads ("newton").
+        Threads (not for "blocks"); results do not depend on it.
 
     Returns
     -------
@@ -115,14 +120,20 @@ def solve_streamed(
     if row not in ROWS:
         raise ValueError(f"{row!r} is not available on data that is not in memory; choose one of {', '.join(ROWS)}.")
     if method not in ("auto", *METHODS):
-        raise ValueError(f"method must be 'auto', 'newton' or 'blocks'; got {method!r}.")
+        raise ValueError(f"method must be 'auto' or one of {', '.join(METHODS)}; got {method!r}.")
+    if not 0.0 < C < np.inf:
+        raise ValueError(f"C must be a positive number; got {C!r}.")
+    if not gap_tol > 0.0:
+        raise ValueError(f"gap_tol must be a positive number; got {gap_tol!r}.")
     few = blocks.shape[1] <= FEW_FEATURES
     method = _choice(row, few) if method == "auto" else method
+    if method in ("newton", "nearest") and (method == "newton") != row.startswith("squared"):
+        raise ValueError(f"method='newton' is for squared losses and 'nearest' for the others; {row} needs the other.")
     if bias and method == "blocks":
         raise ValueError(
             f"a bias without penalty needs Newton's method on data that is not in memory, which is for up to "
-            f"{FEW_FEATURES} features; penalise it (penalize_intercept=True, with a larger intercept_scaling), or leave "
-            f"it out."
+            f"{FEW_FEATURES} features; penalise it (penalize_intercept=True, with a larger intercept_scaling), or "
+            f"leave it out."
         )
     n = blocks.shape[0]
     target = np.asarray(y, dtype=np.float64)

@@ -84,8 +84,8 @@ class Part:
         while self.whole[at.ACTIVE] and self.whole[at.PASSES] < passes:
             finished = sweep(
                 *self.rows.arrays, items.point, items.table, items.group, items.scale, self.w, self.extra, none,
-                self.constant, none, self.order, most, passes, np.iinfo(np.int64).max, _SERIES if m else 0, tol, at.PERMUTED, True,
-                _NO_STEP, self.whole, self.real, random, *shots,
+                self.constant, none, self.order, most, passes, np.iinfo(np.int64).max, _SERIES if m else 0, tol,
+                at.PERMUTED, True, _NO_STEP, self.whole, self.real, random, *shots,
             )  # fmt: skip
             if heartbeat():
                 return False
