@@ -149,7 +149,7 @@ def test_text_is_streamed_exactly(tmp_path, compressed):
         path = tmp_path / "rows.svm.gz"
         path.write_bytes(gzip.compress((tmp_path / "rows.svm").read_bytes()))
     with stream_libsvm(path, memory=1.0) as rows:
-        assert len(rows) > 8
+        assert len(rows) == 8
         assert rows.shape == X.shape
         assert rows.dtype == np.float64  # 16 digits are more than float32 has
         assert np.array_equal(rows.y, y)
@@ -321,11 +321,10 @@ def grown(kind, path, small, memory, loss):
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ru_maxrss is in kilobytes on Linux")
-@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
-def test_a_memory_map_larger_than_the_budget(tmp_path, loss):
+def test_a_memory_map_larger_than_the_budget(tmp_path):
     rng = np.random.default_rng(0)
     names = []
-    for name, n in (("small", 1500), ("large", 120_000)):
+    for name, n in (("small", 1500), ("large", 60_000)):
         X = np.lib.format.open_memmap(tmp_path / f"{name}.npy", mode="w+", dtype=np.float32, shape=(n, 200))
         w = np.linspace(-1, 1, 200)
         y = np.empty(n)
@@ -336,16 +335,16 @@ def test_a_memory_map_larger_than_the_budget(tmp_path, loss):
         X.flush()
         np.save(tmp_path / f"{name}.npy.y.npy", y)
         names.append(tmp_path / f"{name}.npy")
-    found = grown("map", names[1], names[0], 20, loss)
+    found = grown("map", names[1], names[0], 10, "hinge")
     assert found["gap"] <= 1e-2
-    # 96 MB of rows: the budget, some 50 bytes a sample for labels, weights and variables, and what the heap leaves over.
-    assert found["grown"] < 45e6
+    # 48 MB of rows: the budget, some 50 bytes a sample for labels, weights and variables, and what the heap keeps.
+    assert found["grown"] < 25e6
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ru_maxrss is in kilobytes on Linux")
 def test_a_text_file_larger_than_the_budget(tmp_path):
     rng = np.random.default_rng(0)
-    for name, n in (("small.svm", 1000), ("large.svm", 60_000)):
+    for name, n in (("small.svm", 1000), ("large.svm", 40_000)):
         with (tmp_path / name).open("w") as file:
             for _ in range(n // 1000):
                 columns = np.sort(rng.integers(0, 100, size=(1000, 50)) + 100 * np.arange(50), axis=1)
@@ -353,7 +352,7 @@ def test_a_text_file_larger_than_the_budget(tmp_path):
                 labels = np.where(values[:, :5].sum(axis=1) + 0.3 * rng.normal(size=1000) > 0, 1, -1)
                 for label, row, entries in zip(labels, columns + 1, values, strict=True):
                     file.write(f"{label} " + " ".join(f"{c}:{v:.4f}" for c, v in zip(row, entries, strict=True)) + "\n")
-    assert (tmp_path / "large.svm").stat().st_size > 30e6
+    assert (tmp_path / "large.svm").stat().st_size > 20e6
     found = grown("text", tmp_path / "large.svm", tmp_path / "small.svm", 8, "hinge")
     assert found["solver"] == "blocks"
     assert found["gap"] <= 1e-2
