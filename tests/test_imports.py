@@ -43,6 +43,7 @@ LAYERS = (
         "_l1_search",
         "crammer_singer",
         "l1svm",
+        "out_of_core",
     ),
     ("estimators", "path"),
     ("formats", "datasets", "report", "displays", "bench", "reproduce", "distributed", "patch"),

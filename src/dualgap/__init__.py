@@ -67,6 +67,12 @@ _HOME = {
     "LinearSVCSearchCV": "estimators.linear_search",
     "tune_primal": "estimators.linear_search",
     "PrimalTuning": "estimators.linear_search",
+    "RowBlocks": "kernels.row_blocks",
+    "stream_rows": "kernels.row_blocks",
+    "stream_libsvm": "datasets.streaming",
+    "stream_blocks": "datasets.streaming",
+    "solve_streamed": "out_of_core",
+    "StreamedResult": "out_of_core",
     "svm_path": "path",
     "PathResult": "path",
     "scaled_start": "path",
@@ -100,6 +106,7 @@ if TYPE_CHECKING:
     from dualgap.composite import Composite
     from dualgap.composite_certificate import certify_composite
     from dualgap.constraints import InfeasibleProblemError
+    from dualgap.datasets.streaming import stream_blocks, stream_libsvm
     from dualgap.displays import ConvergenceDisplay, MarginDisplay, PathDisplay, SearchDisplay
     from dualgap.estimators import (
         SVC,
@@ -121,8 +128,10 @@ if TYPE_CHECKING:
     from dualgap.formulations import FORMULATIONS, build, recover
     from dualgap.kernels.functions import Kernel
     from dualgap.kernels.gram import FullGram, Gram, KernelGram, factored_gram, make_gram
+    from dualgap.kernels.row_blocks import RowBlocks, stream_rows
     from dualgap.l1svm import L1Result, l1_problem, solve_l1_svm
     from dualgap.minimization import MinimizeResult, minimize
+    from dualgap.out_of_core import StreamedResult, solve_streamed
     from dualgap.patch import patch_sklearn, unpatch_sklearn
     from dualgap.path import PathResult, restart_bounds, scaled_start, svm_path
     from dualgap.primal import primal_svm

@@ -14,12 +14,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dualgap.constraints import feasible_start
 from dualgap.estimators.certified import RUN_CONSTRAINTS, CertifiedEstimator
+from dualgap.estimators.linear_streaming import streamed_values
 from dualgap.finish import finish
 from dualgap.formulations import FORMULATIONS, Model, build, parametric_values, recover
 from dualgap.kernels.factor import Factor
 from dualgap.kernels.functions import Kernel
 from dualgap.kernels.gram import make_gram
 from dualgap.kernels.linear_gram import LinearGram
+from dualgap.kernels.row_blocks import RowBlocks
 from dualgap.kernels.shifted import ShiftedGram
 from dualgap.kernels.threads import share, thread_count
 from dualgap.run import choose, solve_under
@@ -118,6 +120,13 @@ class LinearSVM(CertifiedEstimator):
 
     def _check_new_data(self, X: Any) -> Any:
         check_is_fitted(self)
+        if isinstance(X, RowBlocks):
+            if X.shape[1] != self.n_features_in_:
+                raise ValueError(
+                    f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
+                    f"features as input."
+                )
+            return X
         return self._check_data(X, reset=False)[0]
 
     # -- fitting -------------------------------------------------------------------------------------------------
@@ -215,6 +224,8 @@ class LinearSVM(CertifiedEstimator):
     def _values(self, X: Any) -> NDArray[np.float64]:
         """``X coef_'`` and the semi-parametric part, a column a task, in float64."""
         coef = self.coef_ if self.coef_.ndim == 2 else self.coef_.reshape(1, -1)
+        if isinstance(X, RowBlocks):
+            return streamed_values(X, self._values, coef.shape[0])
         if sp.issparse(X) or sp.issparse(coef) or X.dtype == np.float64:
             values = np.asarray(safe_sparse_dot(X, coef.T, dense_output=True), dtype=np.float64)
         else:  # a product of both types would make a float64 copy of all rows
