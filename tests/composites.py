@@ -93,3 +93,57 @@ def svm_optimum(X, y, C, p, q, kernel=False, bias=True):
         if answer.status == clarabel.SolverStatus.Solved:
             return float(answer.obj_val)
     raise AssertionError(f"Clarabel did not solve it: {answer.status}")
+
+
+def composite_optimum(X, phi, l1, l2):
+    """The least ``phi(Xw + b) + l1 |w|_1 + l2 |w|^2`` for a loss of `dualgap.losses`, by Clarabel.
+
+    Variables: w, b, s with ``|w| <= s``, and xi, two a sample, whose meaning is that of the loss.
+    """
+    m, n = X.shape
+    y, C, name = phi.y, np.asarray(phi.C), next(name for name, kind in LOSSES.items() if isinstance(phi, kind))
+    size = 2 * n + 1 + 2 * m
+    P, c = np.zeros(size), np.zeros(size)
+    P[:n], c[n + 1 : 2 * n + 1] = 2.0 * l2, l1
+    first, second = slice(2 * n + 1, 2 * n + 1 + m), slice(2 * n + 1 + m, size)
+    Z, one, other = np.zeros((m, size)), np.zeros((m, size)), np.zeros((m, size))
+    Z[:, :n], Z[:, n] = X, 1.0
+    one[:, first], other[:, second] = np.eye(m), np.eye(m)
+    eye, nothing = np.eye(n), np.zeros((n, 2 * m))
+    # Pairs (A, b) with A v <= b, then exponential cones.
+    low = [(np.hstack([sign * eye, np.zeros((n, 1)), -eye, nothing]), np.zeros(n)) for sign in (1.0, -1.0)]
+    cones, equal = [], []
+    margin = y[:, None] * Z
+    if name in ("hinge", "squared_hinge"):
+        low += [(-margin - one, -np.ones(m)), (-one, np.zeros(m)), (-other, np.zeros(m))]
+    elif name == "huber_hinge":  # the part up to delta is squared, the rest is not
+        low += [(-margin - one - other, -np.ones(m)), (-one, np.zeros(m)), (-other, np.zeros(m))]
+        P[first], c[second] = C / phi.delta, C
+    elif name == "epsilon_insensitive":
+        low += [(Z - one, phi.tube + y), (-Z - one, phi.tube - y), (-one, np.zeros(m)), (-other, np.zeros(m))]
+    elif name == "squared":
+        equal = [(Z - one, y), (other, np.zeros(m))]
+    else:  # exp(-yz - xi) + exp(-xi) <= 1, the first of them at most 1 - p, the second at most p (the other variable)
+        cones = [(-margin - one, other, -1.0, 1.0), (-one, other, 1.0, 0.0)]
+    if name in ("hinge", "epsilon_insensitive", "logistic"):
+        c[first] = C
+    elif name in ("squared_hinge", "squared"):
+        P[first] = 2.0 * C
+    rows, right = [A for A, _ in equal + low], [b for _, b in equal + low]
+    kinds = [clarabel.ZeroConeT(sum(b.size for _, b in equal))] if equal else []
+    kinds.append(clarabel.NonnegativeConeT(sum(b.size for _, b in low)))
+    for A, B, sign, constant in cones:  # (A v, 1, constant + sign B v) in the cone
+        for i in range(m):
+            rows.append(np.vstack([-A[i], np.zeros(size), -sign * B[i]]))
+            right.append(np.array([0.0, 1.0, constant]))
+            kinds.append(clarabel.ExponentialConeT())
+    for tolerance in (1e-11, 1e-9, 1e-8):  # the strictest that it reaches
+        settings = clarabel.DefaultSettings()
+        settings.verbose = False
+        settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
+        matrix = sp.csc_matrix(np.vstack(rows))
+        solver = clarabel.DefaultSolver(sp.csc_matrix(np.diag(P)), c, matrix, np.concatenate(right), kinds, settings)
+        answer = solver.solve()
+        if answer.status == clarabel.SolverStatus.Solved:
+            return float(answer.obj_val)
+    raise AssertionError(f"Clarabel did not solve it: {answer.status}")

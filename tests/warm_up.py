@@ -43,7 +43,7 @@ def main() -> None:
                 dualgap.solve(problem, name, tol=0.1, max_iter=20, warn=False)
             few = sp.csr_matrix(np.where(rng.random((60, 90)) < 0.02, 1.0, 0.0))
             few.indices, few.indptr = few.indices.astype(index), few.indptr.astype(index)
-            solve_l1_svm(few, y, loss="squared_hinge")
+            solve_l1_svm(few.astype(dtype), y, loss="squared_hinge")
         for name in ("laplacian", "chi2"):
             dualgap.make_gram(points, dualgap.Kernel(name, gamma=0.5))
 

@@ -14,6 +14,8 @@ _HOME = {
     "NotCertifiedWarning": "run",
     "UnsupportedProblemError": "run",
     "UnknownSolverError": "run",
+    "CheckpointError": "checkpoint",
+    "CheckpointWarning": "checkpoint",
     "InfeasibleProblemError": "constraints",
     "SOLVERS": "solvers",
     "COMPOSITE_SOLVERS": "solvers",
@@ -25,6 +27,9 @@ _HOME = {
     "minimize_smoothed": "smoothing",
     "SmoothedResult": "smoothing",
     "certify_composite": "composite_certificate",
+    "solve_l1_svm": "l1svm",
+    "l1_problem": "l1svm",
+    "L1Result": "l1svm",
     "certify": "certificate",
     "build": "formulations",
     "recover": "formulations",
@@ -59,6 +64,15 @@ _HOME = {
     "from_sklearn": "estimators.sklearn_models",
     "patch_sklearn": "patch",
     "unpatch_sklearn": "patch",
+    "LinearSVCSearchCV": "estimators.linear_search",
+    "tune_primal": "estimators.linear_search",
+    "PrimalTuning": "estimators.linear_search",
+    "RowBlocks": "kernels.row_blocks",
+    "stream_rows": "kernels.row_blocks",
+    "stream_libsvm": "datasets.streaming",
+    "stream_blocks": "datasets.streaming",
+    "solve_streamed": "out_of_core",
+    "StreamedResult": "out_of_core",
     "svm_path": "path",
     "PathResult": "path",
     "scaled_start": "path",
@@ -88,9 +102,11 @@ def __dir__() -> list[str]:
 if TYPE_CHECKING:
     from dualgap import datasets, formulations, kernels
     from dualgap.certificate import certify
+    from dualgap.checkpoint import CheckpointError, CheckpointWarning
     from dualgap.composite import Composite
     from dualgap.composite_certificate import certify_composite
     from dualgap.constraints import InfeasibleProblemError
+    from dualgap.datasets.streaming import stream_blocks, stream_libsvm
     from dualgap.displays import ConvergenceDisplay, MarginDisplay, PathDisplay, SearchDisplay
     from dualgap.estimators import (
         SVC,
@@ -104,6 +120,7 @@ if TYPE_CHECKING:
         NuSVR,
         OneClassSVM,
     )
+    from dualgap.estimators.linear_search import LinearSVCSearchCV, PrimalTuning, tune_primal
     from dualgap.estimators.regression_search import SVRSearchCV
     from dualgap.estimators.search import SVCSearchCV
     from dualgap.estimators.sklearn_models import from_sklearn
@@ -111,7 +128,10 @@ if TYPE_CHECKING:
     from dualgap.formulations import FORMULATIONS, build, recover
     from dualgap.kernels.functions import Kernel
     from dualgap.kernels.gram import FullGram, Gram, KernelGram, factored_gram, make_gram
+    from dualgap.kernels.row_blocks import RowBlocks, stream_rows
+    from dualgap.l1svm import L1Result, l1_problem, solve_l1_svm
     from dualgap.minimization import MinimizeResult, minimize
+    from dualgap.out_of_core import StreamedResult, solve_streamed
     from dualgap.patch import patch_sklearn, unpatch_sklearn
     from dualgap.path import PathResult, restart_bounds, scaled_start, svm_path
     from dualgap.primal import primal_svm

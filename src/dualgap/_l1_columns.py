@@ -124,16 +124,16 @@ def _add_outer_products(indptr, indices, data, e, out):  # type: ignore[no-untyp
 
 
 def signed_columns(
-    X: Any, y: NDArray[np.float64], chosen: NDArray[np.intp], bias: bool
+    X: Any, y: NDArray[np.float64], chosen: NDArray[np.intp], bias: bool, sparse: bool = False
 ) -> DenseColumns | SparseColumns:
-    """``diag(y) [X_W, 1]`` in float64, without the 1 where there is no bias."""
+    """``diag(y) [X_W, 1]`` in float64, without the 1 where there is no bias; `sparse` where X is, whatever H costs."""
     if not sp.issparse(X):
         array = np.empty((y.size, chosen.size + bias), order="F")
         np.multiply(X[:, chosen], y[:, None], out=array[:, : chosen.size])
         if bias:
             array[:, -1] = y
         return DenseColumns(array)
-    picked = sp.csr_array(X[:, chosen], dtype=np.float64)
+    picked = sp.csr_array(X if chosen.size == X.shape[1] else X[:, chosen], dtype=np.float64)
     if bias:
         picked = sp.csr_array(sp.hstack([picked, np.ones((y.size, 1))], format="csr"))
     picked.sort_indices()
@@ -141,6 +141,6 @@ def signed_columns(
     picked.data *= np.repeat(y, counts)
     n, k = picked.shape
     scattered = _SCATTER * 0.5 * float(np.dot(counts.astype(np.float64), counts))
-    if scattered > 0.5 * n * k * k and 8 * n * k <= _DENSE_BYTES:
+    if not sparse and scattered > 0.5 * n * k * k and 8 * n * k <= _DENSE_BYTES:
         return DenseColumns(np.asfortranarray(picked.toarray()))
     return SparseColumns(picked)

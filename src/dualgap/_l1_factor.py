@@ -1,11 +1,12 @@
-"""Cholesky factors of matrices that rounding may have made indefinite."""
+"""Solving with Cholesky factors of matrices that rounding may have made indefinite."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.linalg import cho_factor
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -15,15 +16,25 @@ if TYPE_CHECKING:
 _RIDGE = 1e-12
 
 
-def factored(matrix: NDArray[np.float64]) -> tuple[NDArray[np.float64], bool]:
-    """A factor for `scipy.linalg.cho_solve`, good for steps that are corrected by later ones; changes the diagonal."""
-    diagonal = np.diag_indices_from(matrix)
-    own, ridge = matrix[diagonal].copy(), _RIDGE
+def solved(lower: Callable[[], NDArray[np.float64]], b: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The solution of ``M x = b``, good for steps that are corrected by later ones.
+
+    Parameters
+    ----------
+    lower : callable
+        Makes M's lower triangle, by rows. It is overwritten by the factor, so a failure asks for another.
+    b : ndarray
+        The right side.
+    """
+    ridge = _RIDGE
     while True:
-        matrix[diagonal] = own + ridge * np.maximum(own, 1e-3 * max(float(own.max()), 1e-300))
-        try:
-            return cho_factor(matrix, lower=True, check_finite=False)  # type: ignore[no-any-return]
-        except np.linalg.LinAlgError:
-            ridge *= 100.0
-            if not ridge < 1.0:
-                raise
+        matrix = lower()
+        own = matrix.diagonal().copy()
+        np.fill_diagonal(matrix, own + ridge * np.maximum(own, 1e-3 * max(float(own.max()), 1e-300)))
+        # LAPACK stores by columns, and what is the lower triangle by rows is the upper one to it.
+        factor, failed = dpotrf(matrix.T, lower=0, clean=0, overwrite_a=1)
+        if not failed:
+            return np.asarray(dpotrs(factor, b, lower=0)[0])
+        ridge *= 100.0
+        if not ridge < 1.0:
+            raise np.linalg.LinAlgError("The matrix has no Cholesky factor, whatever is added to its diagonal.")

@@ -26,14 +26,24 @@ if TYPE_CHECKING:
 
 # HiGHS's least feasibility tolerance.
 _FEASIBLE = 1e-10
+# Weights this small are rounding of a zero: less than what is feasible can tell.
+_NOISE = 1e-12
 # A row or column outside contradicts by more than this (margins are of the size of 1; v is taken relative to lambda).
 _CONTRADICTS = 1e-9
 # A pivot this much smaller than the largest is none.
 _SINGULAR = 1e-12
 # A system solved for more unknowns than this costs more than the program it is to save.
 _MOST_UNKNOWNS = 4000
-# Programs solved before all rows and columns are taken in, and after.
-_TRIES = 20
+# Columns are undecided this much farther from lambda than samples are from the margin, up to a limit: one too many
+# costs less than a program more.
+_WIDER, _WIDEST = 2.0, 0.2
+# Programs with rows times columns beyond this go to the interior point method (and its crossover to a vertex), which
+# is faster by then.
+_INTERIOR = 5_000_000
+# Programs solved at most.
+_TRIES = 40
+# How much larger weights may be than at the start; and again, where one gets there.
+_ROOM = 10.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,11 +57,12 @@ class HingeProblem:
 
 @dataclass(frozen=True, eq=False)
 class Vertex:
-    """Weights, with exact zeros, and multipliers; `programs` is how many linear programs it took."""
+    """Weights, with exact zeros, and multipliers; how many linear programs it took, and the samples of the last."""
 
     w: NDArray[np.float64]
     a: NDArray[np.float64]
     programs: int
+    rows: NDArray[np.bool_]
 
 
 def vertex_near(
@@ -60,6 +71,7 @@ def vertex_near(
     a: NDArray[np.float64],
     radius: float,
     time_left: float | None = None,
+    known: NDArray[np.bool_] | None = None,
 ) -> Vertex | None:
     """The exact optimum over the problem's columns; None where none is found (in time).
 
@@ -70,9 +82,12 @@ def vertex_near(
     w, a : ndarray
         A point that is nearly optimal, and its multipliers.
     radius : float
-        Samples this far from the margin, and columns with ``|v|`` this far below lambda, are decided.
+        Samples this far from the margin, and columns with ``|v|`` twice as far below lambda, are decided; none are
+        where it is infinite.
     time_left : float or None
         Seconds at most for one program.
+    known : ndarray or None
+        Samples that are taken to be undecided in any case: those of a program over fewer columns.
     """
     at_once = _square_system(problem, w, a)
     if at_once is not None:
@@ -80,19 +95,21 @@ def vertex_near(
     t = 1.0 - problem.Z.times(w)
     v = np.abs(problem.Z.back(a))
     rows = (np.abs(t) <= radius) | ((a > 0.0) & (a < problem.c))
+    if known is not None:
+        rows |= known
     missed = ~rows & (t > 0.0)
-    columns = (w != 0.0) | (v >= problem.lam * (1.0 - min(radius, 1.0)))
+    below = min(_WIDER * radius, _WIDEST) if np.isfinite(radius) else 1.0
+    columns = (w != 0.0) | (v >= problem.lam * (1.0 - below))
+    most = _ROOM * (1.0 + float(np.abs(w).max(initial=0.0)))
     for programs in range(1, _TRIES + 1):
-        found = _program(problem, rows, columns, missed, time_left)
+        found = _program(problem, rows, columns, missed, most, time_left)
         if found is None:
-            if rows.all() and columns.all():
-                return None
-            # Unbounded, for want of rows: with all of them it is not.
-            rows, columns, missed = np.ones_like(rows), np.ones_like(columns), np.zeros_like(missed)
-            continue
+            return None
         wrong_rows, wrong_columns = _contradictions(problem, *found, rows, columns, missed)
         if not wrong_rows.any() and not wrong_columns.any():
-            return Vertex(*found, programs)
+            if float(np.abs(found[0]).max(initial=0.0)) < 0.999 * most:  # not at that end, rounding aside
+                return Vertex(*found, programs, rows)
+            most *= _ROOM
         rows, columns = rows | wrong_rows, columns | wrong_columns
         missed &= ~wrong_rows
     return None
@@ -136,7 +153,7 @@ def _square_system(problem: HingeProblem, w: NDArray[np.float64], a: NDArray[np.
     if not same_signs or np.any(full[R] < 0.0) or np.any(full[R] > problem.c[R]):
         return None
     wrong_rows, wrong_columns = _contradictions(problem, exact, full, rows, columns, missed)
-    return None if wrong_rows.any() or wrong_columns.any() else Vertex(exact, full, 0)
+    return None if wrong_rows.any() or wrong_columns.any() else Vertex(exact, full, 0, rows)
 
 
 def _program(
@@ -144,26 +161,45 @@ def _program(
     rows: NDArray[np.bool_],
     columns: NDArray[np.bool_],
     missed: NDArray[np.bool_],
+    most: float,
     time_left: float | None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-    """Solve over these rows and columns: variables w+, w-, xi."""
+    """Solve over these rows and columns, weights up to `most`, by the dual program.
+
+    ::
+
+        max sum a - most sum s,   |Z'a + pull| <= lambda + s,   0 <= a <= c,   s >= 0
+
+    Its multipliers are the weights, and those of constraints that are not tight are 0 exactly. The pull is that of the
+    samples that miss the margin. Without s a program with too few rows would have no solution.
+    """
     R, J = np.flatnonzero(rows), np.flatnonzero(columns)
     a = np.where(missed, problem.c, 0.0)
-    pull = problem.Z.back(a)[J]
-    lam = problem.lam[J]
-    Z = problem.Z.part(R, J)
-    A = sp.hstack([-Z, Z, -sp.eye_array(R.size)], format="csc")
-    cost = np.concatenate([lam - pull, lam + pull, problem.c[R]])
+    pull, lam = problem.Z.back(a)[J], problem.lam[J]
+    back = problem.Z.part(R, J).T
+    excess = sp.eye_array(J.size)
+    A = sp.vstack([sp.hstack([back, -excess]), sp.hstack([-back, -excess])], format="csc")
+    cost = np.concatenate([-np.ones(R.size), np.full(J.size, most)])
+    high = np.concatenate([problem.c[R], np.full(J.size, np.inf)])
     options: dict[str, float] = {
         "primal_feasibility_tolerance": _FEASIBLE,
         "dual_feasibility_tolerance": _FEASIBLE,
     }
     if time_left is not None:
         options["time_limit"] = max(time_left, 1e-3)
-    answer = linprog(cost, A_ub=A, b_ub=-np.ones(R.size), method="highs", options=options)
+    answer = linprog(
+        cost,
+        A_ub=A,
+        b_ub=np.concatenate([lam - pull, lam + pull]),
+        bounds=np.column_stack([np.zeros_like(high), high]),
+        method="highs-ipm" if R.size * J.size > _INTERIOR else "highs-ds",
+        options=options,
+    )
     if answer.status != 0:
         return None
+    weights = answer.ineqlin.marginals[J.size :] - answer.ineqlin.marginals[: J.size]
+    weights[np.abs(weights) <= _NOISE * (1.0 + np.abs(weights).max(initial=0.0))] = 0.0
     w = np.zeros(problem.lam.size)
-    w[J] = answer.x[: J.size] - answer.x[J.size : 2 * J.size]
-    a[R] = np.clip(-answer.ineqlin.marginals, 0.0, problem.c[R])
+    w[J] = weights
+    a[R] = np.clip(answer.x[: R.size], 0.0, problem.c[R])
     return w, a

@@ -5,7 +5,7 @@ With ``Z = diag(y) [X_W, 1]`` and ``t = 1 - Z w`` it solves, exactly::
     min  sum lambda |w| + sum h(t)        h'(t) = a(t) = clip(a0 + sigma t, 0, cap)
 
 That is the squared hinge ``c max(0, t)^2`` for ``a0 = 0, sigma = 2c`` and no cap. With ``cap = c`` it is the hinge
-smoothed about the multipliers a0: what a step of the proximal point method on its dual has to solve (`_l1_hinge`).
+smoothed about the multipliers a0: what a step of the proximal point method on its dual has to solve (`_l1_search`).
 
 The loss is quadratic as long as the samples I with ``0 < a(t) < cap`` stay, so a Newton step is a lasso with the matrix
 ``H = Z_I' diag(sigma_I) Z_I``. That is solved by coordinate descent, which finds out which weights are zero, and by
@@ -25,9 +25,8 @@ from typing import TYPE_CHECKING
 
 import numba as nb
 import numpy as np
-from scipy.linalg import cho_solve
 
-from dualgap._l1_factor import factored
+from dualgap._l1_factor import solved
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,11 +34,12 @@ if TYPE_CHECKING:
     from dualgap._l1_columns import DenseColumns, SparseColumns
 
 # Sweeps of coordinate descent between two factorisations.
-_SWEEPS = 20
+_SWEEPS = 40
 # More of them over a large support: a factorisation takes as long as a sweep for so many weights.
-_PER_SWEEP = 50
-# Weights stopped at zero before coordinate descent has another look at all.
-_DROPS = 3
+_PER_SWEEP = 25
+# Weights stopped at zero before coordinate descent has another look at all; one, where the support is large: a
+# factorisation takes longer then than the sweeps.
+_DROPS, _LARGE = 3, 500
 # Rounds of both; a lasso that is not solved by then is solved well enough for a descent direction.
 _LASSO_ROUNDS = 40
 # A lasso is solved to this share of the violation wanted in the end, or of the present one where that is more.
@@ -179,10 +179,11 @@ def _lasso(
     u = start.copy()
     Hu = H @ u
     for _ in range(_LASSO_ROUNDS):
-        sweeps = max(_SWEEPS, np.count_nonzero(u) // _PER_SWEEP)
+        support = np.count_nonzero(u)
+        sweeps = max(_SWEEPS, support // _PER_SWEEP)
         if _sweeps(H, h, lam, u, Hu, sweeps, tol) <= tol:
             break
-        for _ in range(_DROPS):
+        for _ in range(_DROPS if support <= _LARGE else 1):
             if not _on_support(H, h, lam, u, Hu):
                 break
     return u
@@ -235,26 +236,44 @@ def _on_support(
     if not S.size:
         return False
     old, sign = u[S], np.sign(u[S])
-    part = H[np.ix_(S, S)]
     residual = h[S] - lam[S] * sign - Hu[S]
-    d = cho_solve(factored(part.copy()), residual, check_finite=False)
+    d = solved(lambda: _square(H, S), residual)
     crossing = (lam[S] > 0.0) & ((old + d) * sign <= 0.0)
     change = np.where(crossing, -old, d)
-    bent = part @ change
-    if float(change @ (0.5 * bent - residual)) > 0.0:
+    bent = _times(H, S, change)
+    if float(change @ (0.5 * bent[S] - residual)) > 0.0:
         change = d
         if np.any(crossing):
             lengths = np.where(crossing, -old / np.where(crossing, d, 1.0), np.inf)
             first = int(np.argmin(lengths))
             change = lengths[first] * d
             change[first] = -old[first]
-        bent = part @ change
+        bent = _times(H, S, change)
         # A matrix without full rank yields a direction of no use or of any length: no longer than to its minimum.
-        slope, curvature = float(residual @ change), float(change @ bent)
+        slope, curvature = float(residual @ change), float(change @ bent[S])
         if not slope > 0.0:
             return False
         if slope < curvature:
             change = (slope / curvature) * change
+            bent *= slope / curvature
     u[S] += change
-    Hu[:] = H[:, S] @ u[S]
+    Hu += bent
     return bool(np.any(crossing))
+
+
+@nb.njit(cache=True, nogil=True)
+def _square(H, S):  # type: ignore[no-untyped-def]
+    """The rows and columns S of H; its lower triangle, which is all that a factorisation reads."""
+    out = np.empty((S.size, S.size))
+    for a in range(S.size):
+        row = H[S[a]]
+        for b in range(a + 1):
+            out[a, b] = row[S[b]]
+    return out
+
+
+def _times(H: NDArray[np.float64], S: NDArray[np.intp], x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``H[:, S] x``; H is symmetric, so whole rows are what is read."""
+    spread = np.zeros(H.shape[0])
+    spread[S] = x
+    return np.asarray(H @ spread)

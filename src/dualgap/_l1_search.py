@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dualgap._l1_columns import signed_columns
+from dualgap._l1_descent import descend
 from dualgap._l1_lp import HingeProblem, vertex_near
 from dualgap._l1_newton import Pieces, solve_pieces
 from dualgap.result import Event, History, Status
@@ -30,7 +31,9 @@ _GOOD_START = 1.3
 # sigma of the hinge, times C: at first, and its growth from round to round; multipliers move on when v is within _NEAR.
 _SIGMA, _GROWTH, _NEAR = 2.0, 4.0, 1.2
 # A vertex is looked for at this gap, and again each time it has fallen by this factor.
-_NEARBY, _AGAIN = 1e-2, 1e-2
+_NEARBY, _AGAIN = 0.1, 1e-2
+# Samples are undecided within so many gaps of the margin, and within this at most.
+_GAPS, _RADIUS = 30.0, 0.05
 # A program with fewer entries than this is solved with all rows at once, in some tenths of a second at most; and with
 # all columns, where these are at most so many times the rows.
 _SMALL, _FEW = 30_000, 2
@@ -59,7 +62,8 @@ class Search:
         self.operator, self.bias, self.free = problem.operator, bias != "none", bias == "free"
         phi: Any = problem.loss
         self.y, self.c, self.is_squared = phi.y, phi.C, loss == "squared_hinge"
-        self.X = X.tocsr() if sp.issparse(X) and X.format not in ("csr", "csc") else X
+        # By columns: features are what is chosen.
+        self.X = X.tocsc() if sp.issparse(X) else X
         self.d = problem.n - self.bias
         penalty: Any = problem.regulariser
         self.lam = np.ones(problem.n)
@@ -73,6 +77,7 @@ class Search:
         self.v = np.zeros(problem.n)
         self.chosen = np.zeros(0, dtype=np.intp)
         self.primal, self.dual = np.inf, -np.inf
+        self.everything: Any = None
 
     def elapsed(self) -> float:
         return time.perf_counter() - self.began
@@ -110,6 +115,13 @@ class Search:
 
     def columns(self) -> Any:
         return signed_columns(self.X, self.y, self.chosen, self.bias)
+
+    def all_columns(self) -> Any:
+        """Every feature, with its column stored as it is: what programs take their parts from."""
+        self.chosen = np.arange(self.d)
+        if self.everything is None:
+            self.everything = signed_columns(self.X, self.y, self.chosen, self.bias, sparse=True)
+        return self.everything
 
     def where(self) -> NDArray[np.intp]:
         """Positions of the chosen columns, and of the bias, in x."""
@@ -201,7 +213,10 @@ class Search:
 
     def squared(self, enough: float = 0.0) -> None:
         """The squared hinge; to the end, or until no v is beyond `enough`."""
-        self.choose_first()
+        if sp.issparse(self.X):
+            self.x, self.chosen = descend(self.X, self.y, self.c, self.lam, self.x, self.bias, self.stop)
+        else:
+            self.choose_first()
         loss = Pieces(np.zeros(self.y.size), 2.0 * self.c)
         tol, rounds = _LOOSE, 0
         while True:
@@ -245,7 +260,7 @@ class Search:
             excess = self.excess()
             if gap <= look_at:
                 look_at = _AGAIN * gap
-                if self.finish(Z, min(30.0 * gap, 0.5)):
+                if self.finish(Z, min(_GAPS * gap, _RADIUS)):
                     return
             waited = 0 if gap < 0.9 * least else waited + 1
             least = min(gap, least)
@@ -261,15 +276,19 @@ class Search:
 
     def finish(self, Z: Any, radius: float) -> bool:
         """Go on with vertices, taking in features, until one is optimal for all; whether that is so."""
+        if sp.issparse(self.X) and np.isfinite(radius):
+            Z = self.all_columns()
         where = self.where()
         w, a = self.x[where], self.a
         kept = (self.x, self.a, self.v, self.chosen)
+        rows = None
         while True:
-            found = vertex_near(HingeProblem(Z, self.c, self.lam[where]), w, a, radius, self.time_left())
+            found = vertex_near(HingeProblem(Z, self.c, self.lam[where]), w, a, radius, self.time_left(), rows)
             if found is None:
                 self.x, self.a, self.v, self.chosen = kept
                 return False
             self.iterations += max(found.programs, 1)
+            rows = found.rows
             self.place(found.w, found.a)
             more = self.outside(_TIGHT)
             stop = self.report(self.measure(1.0 - Z.times(found.w)))

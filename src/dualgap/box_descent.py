@@ -31,7 +31,7 @@ _SNAP = 1e-14
 # Least curvature (a zero row, an indefinite kernel): such a variable runs to a bound.
 FLAT = 1e-12
 # Steps of a chunk, entry updates, multiplications in rows that had to be computed: a tenth of a second or so.
-_CHUNK_STEPS, _CHUNK_UPDATES, _CHUNK_PRODUCTS = 1000, 20_000_000, 200_000_000
+_CHUNK_STEPS, _CHUNK_UPDATES, _CHUNK_PRODUCTS = 1000, 20_000_000, 50_000_000
 # Rows are moved together only when that shortens them by a fifth: moving costs a pass over the cache.
 _WORTH_MOVING = 0.8
 # Variables are set aside once in so many steps, as LIBSVM does, or once in as many as there are.

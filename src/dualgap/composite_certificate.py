@@ -43,6 +43,8 @@ _MET = 1e-12
 _FEASIBLE = 1e-10
 # A feasible multiple keeps this distance from the edge, so that rounding does not carry it over.
 _EDGE = 1e-15
+# Where the bound is looked at before its end: rounding of the bound is far less than what this changes.
+_BEFORE = 1e-6
 _GOLDEN = 0.6180339887498949
 
 
@@ -233,10 +235,13 @@ def conjugate_of_rest(problem: Composite, u: NDArray[np.float64], back: NDArray[
 
 
 def _best_multiple(bound: _Bound, reach: float) -> float:
-    """The factor of the largest bound: golden section between 0 and what is feasible."""
+    """The factor of the largest bound: the largest that is feasible, or golden section between 0 and it."""
     if reach <= 0.0 or not np.any(bound.u):
         return 0.0
     high = reach
+    # Concave, and not falling at the end: then the end is best, as it is near the optimum of an L1 problem.
+    if np.isfinite(high) and bound(high) >= bound((1.0 - _BEFORE) * high):
+        return high
     if not np.isfinite(high):
         high = 1.0
         while bound(2.0 * high) > bound(high) and high < 1e12:

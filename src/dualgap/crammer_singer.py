@@ -98,6 +98,7 @@ def solve_crammer_singer(
     callback: Callable[[Event], bool | None] | None = None,
     start: NDArray[np.float64] | None = None,
     seed: int = 0,
+    look: Callable[[NDArray[np.float64]], None] | None = None,
 ) -> CrammerSingerResult:
     """Train a multi-class machine to a relative duality gap.
 
@@ -125,6 +126,8 @@ def solve_crammer_singer(
         Dual variables to start from; rows are scaled to sum to C.
     seed : int
         Of the orders; results are reproducible bit for bit.
+    look : callable or None
+        Called after `callback` with the dual variables, to be read and not kept, where the run goes on.
 
     Returns
     -------
@@ -148,7 +151,7 @@ def solve_crammer_singer(
         raise ValueError("C must be finite, not negative, and positive for one sample at least.")
     run = _Run(X, rows_of(X), codes, prices, k, float(intercept_scaling), seed, start)
     with one_blas_thread():  # products have threads of their own
-        return run.run(gap_tol, max_iter, time_limit, callback)
+        return run.run(gap_tol, max_iter, time_limit, callback, look)
 
 
 class _Run:
@@ -207,7 +210,12 @@ class _Run:
         return Certificate(primal, primal - gap, gap, gap / max(abs(primal), abs(primal - gap), 1e-300), worst, missed)
 
     def run(
-        self, gap_tol: float, max_iter: int, time_limit: float | None, callback: Callable[[Event], bool | None] | None
+        self,
+        gap_tol: float,
+        max_iter: int,
+        time_limit: float | None,
+        callback: Callable[[Event], bool | None] | None,
+        look: Callable[[NDArray[np.float64]], None] | None,
     ) -> CrammerSingerResult:
         """Passes, then Newton rounds where those are slow, until the gap is proved or a limit comes first."""
         self.began, self.history, self.time_limit = time.perf_counter(), History(), time_limit
@@ -234,6 +242,8 @@ class _Run:
                 status = Status.STALLED
             if status is not None:
                 return self.result(status, certificate)
+            if look is not None:
+                look(self.b)
             if newton is None and self.slow(gap_tol):
                 newton = NewtonSteps(self.X, self.y, self.C, self.b, self.bias)
             left = max_iter - self.iteration if max_iter >= 0 else 2**31

@@ -6,7 +6,8 @@
 The dual problem bounds it: ``a >= 0`` (``a <= C`` for the hinge) with ``|v_j| <= 1`` for ``v = X'(y a)``, and a feature
 with ``|v_j| < 1`` has weight 0. So few features matter:
 
-1. Start with the features of largest ``|v_j|`` at ``w = 0``.
+1. Start with the features that a few passes of coordinate descent select (`_l1_descent`; X sparse), or with those of
+   largest ``|v_j|`` at ``w = 0`` (X dense, where passes are dear).
 2. Solve over these alone; ``_l1_newton`` does so exactly for the squared hinge.
 3. Look at ``v`` over all features (one product), take in those with ``|v_j| > 1``, drop those far below; go on at 2.
 
@@ -17,7 +18,8 @@ squared hinge, which has nearly the right features and multipliers, and ends as 
 optimal (`_l1_lp`).
 
 The answer is judged by `dualgap.composite_certificate` on the problem as it was asked. Cost: a product with X' a round,
-and Newton steps over a few hundred features; X itself is neither copied nor upcast.
+and Newton steps over a few hundred features. A dense X is neither copied nor upcast; a sparse one is copied by columns
+in its own precision, and once more in float64 where programs of the hinge choose among all features.
 """
 
 from __future__ import annotations
@@ -140,7 +142,9 @@ def solve_l1_svm(
     ([1.0, 0.0], -2.0, True)
     """
     _check(loss, bias, C, intercept_scaling, gap_tol, tol, max_iter, time_limit)
-    problem = _problem(X, y, C, loss, sample_weight, bias, intercept_scaling)
+    problem = l1_problem(
+        X, y, C, loss=loss, sample_weight=sample_weight, bias=bias, intercept_scaling=intercept_scaling
+    )
     search = Search(problem, loss, bias, X, max_iter, time_limit, callback)
     if start is not None:
         search.begin_at(np.asarray(start, dtype=np.float64))
@@ -191,15 +195,23 @@ def _check(
         raise ValueError(f"max_iter must be at least 1; got {max_iter!r}.")
 
 
-def _problem(
+def l1_problem(
     X: Any,
     y: NDArray[np.float64],
-    C: float,
-    loss: str,
-    sample_weight: NDArray[np.float64] | None,
-    bias: str,
-    scaling: float,
+    C: float = 1.0,
+    *,
+    loss: str = "hinge",
+    sample_weight: NDArray[np.float64] | None = None,
+    bias: str = "free",
+    intercept_scaling: float = 1.0,
 ) -> Composite:
+    """What `solve_l1_svm` solves, as a `Composite`: for `certify_composite` to judge anybody's weights by.
+
+    Parameters
+    ----------
+    X, y, C, loss, sample_weight, bias, intercept_scaling
+        As in `solve_l1_svm`. The variables are the weights, and then the bias if there is one.
+    """
     if not (sp.issparse(X) or isinstance(X, np.ndarray)):
         raise TypeError(f"X must be an array or a sparse matrix; got {type(X).__name__}.")
     operator = as_operator(X, bias=bias != "none")
@@ -217,6 +229,6 @@ def _problem(
     l1 = np.ones(d)
     if bias == "penalised":
         # b = scaling * w_b, and |w_b| is what is penalised.
-        l1[-1] = 1.0 / scaling
+        l1[-1] = 1.0 / intercept_scaling
     free = bias == "free"
     return Composite(operator, phi, Penalty(l1=l1[:-1] if free else l1), free=(-1,) if free else ())

@@ -100,6 +100,8 @@ class Penalty:
     def conjugate(self, v: NDArray[np.float64]) -> float:
         """``sum of max(0, |v| - l1)^2 / (4 l2)``; infinite where ``|v| > l1`` and ``l2 = 0``."""
         beyond = np.maximum(np.abs(v) - self.l1, 0.0)
+        if not np.any(beyond):
+            return 0.0
         at_zero = np.where(beyond == 0.0, 0.0, np.inf)
         by = np.broadcast_to(4.0 * np.asarray(self.l2), v.shape)
         return float(np.divide(beyond * beyond, by, out=at_zero, where=by > 0.0).sum())

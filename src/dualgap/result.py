@@ -19,6 +19,7 @@ class Status(Enum):
     MAX_ITER = "the iteration limit was reached first; raise max_iter or loosen the tolerance"
     TIME_LIMIT = "the time limit was reached first; raise time_limit or loosen the tolerance"
     STOPPED = "the callback asked to stop"
+    INTERRUPTED = "it was interrupted, and the best solution so far is kept; fit again to go on"
     STALLED = (
         "no further progress is possible in this arithmetic; "
         "use float64 input, scale the features, or loosen the tolerance"

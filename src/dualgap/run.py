@@ -1,8 +1,8 @@
-"""The one door: `solve` picks the solver, keeps clock, limits and history, and asks `certify` for the verdict."""
+"""The one door: `solve` picks the solver, runs it under a `Keeper`, and asks `certify` for the verdict."""
 
 from __future__ import annotations
 
-import time
+import os
 import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualgap.certificate import certify, judge
-from dualgap.constraints import FEASIBLE, infeasibility
+from dualgap._run_keeper import Control, Keeper
+from dualgap.certificate import certify
+from dualgap.checkpoint import EVERY, Checkpoint
+from dualgap.constraints import FEASIBLE, feasible_start, infeasibility
+from dualgap.fingerprint import problem_fingerprint
 from dualgap.handover import Handover
+from dualgap.interrupts import ON_INTERRUPT, Interrupts
 from dualgap.kernels.threads import one_blas_thread
-from dualgap.result import Certificate, Event, History, Outcome, Result, Snapshot, Status
+from dualgap.result import Certificate, Event, Outcome, Result, Status
 from dualgap.solvers import SOLVERS, dcd, mpd, newton
 
 if TYPE_CHECKING:
@@ -30,10 +34,6 @@ if TYPE_CHECKING:
 # what the solver believed; three rounds in a row without are a stall.
 _PATIENCE = 3
 _HALVED, _ROSE = 0.5, 1e-14
-# Rounded kernel entries can send a solver in circles, its own objective falling for ever. A round therefore ends, to
-# be looked at in exact arithmetic, when neither gap nor violation has fallen by a tenth in ten steps a variable
-# (and at least 10 000 steps: small problems are cheap).
-_FELL, _STEPS_EACH, _STEPS_LEAST = 0.9, 10, 10_000
 # Where the gap is the goal, the solver is led through KKT violations of 1e-2, 1e-3, ... until the gap is met; below
 # 1e-13 of slopes that are of order one, float64 has nothing left to give.
 _FIRST_TOL, _LAST_TOL = 1e-2, 1e-13
@@ -48,8 +48,6 @@ FEW_FEATURES = 1000
 # Of these, coordinate descent is tried first only where Newton's method is a matter of so many seconds: easy problems
 # then take a few passes, and little is lost on the others. Squared losses take Newton's method five to ten steps.
 _WORTH_A_TRY = 0.3
-# A KKT violation recomputed in float64 may differ from the solver's by the rounding of its sums.
-_ROUNDING = 1e-9
 
 
 class UnsupportedProblemError(ValueError):
@@ -76,6 +74,9 @@ def solve(
     start: NDArray[np.float64] | None = None,
     warn: bool = True,
     polish: str | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: float = EVERY,
+    on_interrupt: str = "raise",
     **options: Any,
 ) -> Result:
     """Solve a dual quadratic program and certify the answer.
@@ -94,7 +95,8 @@ def solve(
         Iterations at most, -1 for no limit. Where "auto" goes on from coordinate descent with Newton's method, it is
         each one's limit: passes that were not enough are no reason to give up.
     time_limit : float or None
-        Seconds at most, looked at between chunks of compiled work.
+        Seconds at most, looked at between chunks of compiled work. Like `max_iter` it is the limit of this call,
+        whatever calls before it have spent on a checkpoint.
     callback : callable or None
         Called with an `Event` between chunks; returning True stops the run.
     start : ndarray or None
@@ -104,6 +106,13 @@ def solve(
     polish : str or None
         Name of a second solver, such as "rosen", that finishes what the first one begins: the first stops at a KKT
         violation of 1e-2 (or `tol`, where that is larger), and the second goes on from there to the goal.
+    checkpoint : path-like or None
+        A file to keep the state of the run in. Where it exists, the run goes on from there (`start` is then not used),
+        and history and counts go on as well; a file that belongs to another problem is an error. The file stays.
+    checkpoint_every : float
+        Seconds between two writings of it, at least; the last one is at the end, or at an interrupt.
+    on_interrupt : {"raise", "keep"}
+        What Ctrl-C does: raise `KeyboardInterrupt`, or end the run with the best solution so far, certified.
     **options
         Settings of the (first) solver's own (see its ``Options``).
 
@@ -122,6 +131,53 @@ def solve(
     >>> result.status.name, bool(result.certificate.relative_gap < 1e-9)
     ('CONVERGED', True)
     """
+    if on_interrupt not in ON_INTERRUPT:
+        raise ValueError(f"on_interrupt must be 'raise' or 'keep'; got {on_interrupt!r}.")
+    file = None if checkpoint is None else Checkpoint(checkpoint, problem_fingerprint(problem), checkpoint_every)
+    keyboard = on_interrupt == "keep" or file is not None
+    with Interrupts(keyboard=keyboard, termination=file is not None) as interrupts:
+        control = Control(interrupts, on_interrupt, None if file is None else file.slot(0))
+        result = solve_under(
+            control,
+            problem,
+            solver,
+            tol=tol,
+            gap_tol=gap_tol,
+            max_iter=max_iter,
+            time_limit=time_limit,
+            callback=callback,
+            start=start,
+            polish=polish,
+            **options,
+        )
+        control.answer()
+        if file is not None and not interrupts.pending:
+            file.finish()
+    if warn and result.status not in (Status.CONVERGED, Status.STOPPED):
+        aim = f"relative gap {gap_tol:g}" if gap_tol is not None else f"KKT violation {tol:g}"
+        warnings.warn(
+            f"{result.solver} ended short of {aim}: {result.status.message}. Certified: {result.certificate}.",
+            NotCertifiedWarning,
+            stacklevel=2,
+        )
+    return result
+
+
+def solve_under(
+    control: Control,
+    problem: DualQP,
+    solver: str = "auto",
+    *,
+    tol: float = 1e-3,
+    gap_tol: float | None = None,
+    max_iter: int = -1,
+    time_limit: float | None = None,
+    callback: Callable[[Event], bool | None] | None = None,
+    start: NDArray[np.float64] | None = None,
+    polish: str | None = None,
+    **options: Any,
+) -> Result:
+    """`solve` as a part of something larger, which holds the checkpoint, listens to signals and gives warnings."""
     _check(tol, gap_tol, time_limit)
     if hasattr(problem.gram, "forget"):
         problem.gram.forget()
@@ -136,7 +192,8 @@ def solve(
             f"start is not feasible: it misses the box or F'a = e by {infeasibility(problem, start):.2g}; pass a point "
             f"that satisfies both, or None."
         )
-    keeper = _Keeper(problem, tol, gap_tol, time_limit, callback)
+    keeper = Keeper(problem, tol, gap_tol, time_limit, callback, control)
+    start = keeper.resume(start)
     stages = [(name, module, settings)]
     if polish is None and solver == "auto" and name == "dcd":
         # Coordinate descent is the quickest way to a fair solution and may take for ever to a good one.
@@ -145,17 +202,16 @@ def solve(
     elif polish is not None:
         loose = _settings(module, name, options, tol=max(tol, _POLISH_FROM), max_iter=max_iter)
         stages = [(name, module, loose), _polisher(problem, name, polish, **goal, max_iter=max_iter)]
-    name, outcome, certificate, eta = _through(problem, stages, keeper, start)
-    status = keeper.verdict(outcome, certificate)
-    if warn and status not in (Status.CONVERGED, Status.STOPPED):
-        aim = f"relative gap {gap_tol:g}" if gap_tol is not None else f"KKT violation {tol:g}"
-        warnings.warn(
-            f"{name} ended short of {aim}: {status.message}. Certified: {certificate}.",
-            NotCertifiedWarning,
-            stacklevel=2,
-        )
+    ended = keeper.ended_before(start)
+    if ended is None:
+        name, outcome, certificate, eta = _through(problem, stages, keeper, start)
+        status = keeper.verdict(outcome, certificate)
+        a = outcome.a
+        keeper.keep(a, status)
+    else:
+        a, certificate, eta, status = ended
     return Result(
-        a=outcome.a,
+        a=a,
         eta=eta,
         certificate=certificate,
         history=keeper.history,
@@ -243,7 +299,7 @@ def _settings(module: ModuleType, name: str, options: dict[str, Any], **common: 
 def _through(
     problem: DualQP,
     stages: list[tuple[str, ModuleType, Any]],
-    keeper: _Keeper,
+    keeper: Keeper,
     start: NDArray[np.float64] | None,
 ) -> tuple[str, Outcome, Certificate, NDArray[np.float64]]:
     """Run solvers one after the other, each from where the last one stopped; the last one until it is certified."""
@@ -267,16 +323,20 @@ def _through(
 
 
 def _one_round(
-    problem: DualQP, module: ModuleType, settings: Any, keeper: _Keeper, start: NDArray[np.float64] | None
+    problem: DualQP, module: ModuleType, settings: Any, keeper: Keeper, start: NDArray[np.float64] | None
 ) -> Outcome:
     keeper.begin()
+    if keeper.control.interrupts.pending:  # before this task has begun: one of several
+        keeper.reason = Status.INTERRUPTED
+        return Outcome(feasible_start(problem) if start is None else start, 0, Status.INTERRUPTED)
     outcome: Outcome = module.solve(problem, keeper.remaining(settings), keeper, start)
     keeper.end(outcome)
+    keeper.answer(outcome)
     return outcome
 
 
 def _until_certified(
-    problem: DualQP, module: ModuleType, settings: Any, keeper: _Keeper, start: NDArray[np.float64] | None
+    problem: DualQP, module: ModuleType, settings: Any, keeper: Keeper, start: NDArray[np.float64] | None
 ) -> tuple[Outcome, Certificate, NDArray[np.float64]]:
     """Run the solver; where its claim does not hold in float64, run on from there."""
     eta: NDArray[np.float64] | None = None
@@ -303,118 +363,3 @@ def _until_certified(
                 return outcome, certificate, eta
             settings, patience = sharper, _PATIENCE
         best, highest, start = min(best, off), max(highest, certificate.dual), outcome.a
-
-
-class _Keeper:
-    """Clock, limits and history; called by the solver between chunks."""
-
-    def __init__(
-        self,
-        problem: DualQP,
-        tol: float,
-        gap_tol: float | None,
-        time_limit: float | None,
-        callback: Callable[[Event], bool | None] | None,
-    ) -> None:
-        self.problem, self.tol, self.gap_tol = problem, tol, gap_tol
-        self.time_limit, self.callback = time_limit, callback
-        self.history = History()
-        self.reason: Status | None = None
-        self.before = np.zeros(6, dtype=np.int64)
-        self.totals = np.zeros(6, dtype=np.int64)
-        self.eta: NDArray[np.float64] | None = None
-        self.handover: Handover | None = None
-        self.uncounted = 0  # iterations of a solver that has handed over, which are not the next one's
-        self.window = max(_STEPS_LEAST, _STEPS_EACH * problem.n)
-        self.began = time.perf_counter()
-
-    def elapsed(self) -> float:
-        return time.perf_counter() - self.began
-
-    def begin(self) -> None:
-        """A round starts: counters of earlier rounds are kept apart, reasons to stop forgotten."""
-        self.before = self.totals.copy()
-        self.reason = None
-        self.least_gap = self.least_violation = np.inf
-        self.fell_at = int(self.before[0])
-
-    def remaining(self, settings: Any) -> Any:
-        """The settings with the iterations of earlier rounds taken off the limit."""
-        counted = int(self.before[0]) - self.uncounted
-        if settings.max_iter < 0 or counted == 0:
-            return settings
-        return replace(settings, max_iter=max(0, settings.max_iter - counted))
-
-    def end(self, outcome: Outcome) -> None:
-        self.totals[0] = self.before[0] + outcome.iterations
-
-    def __call__(self, snapshot: Snapshot) -> bool:
-        event = self._record(snapshot)
-        self.history.events.append(event)
-        if self.callback is not None and self.callback(event) is True:
-            self.reason = Status.STOPPED
-        elif self.gap_tol is not None and event.relative_gap <= self.gap_tol:
-            self.reason = Status.CONVERGED
-        elif self.time_limit is not None and self.elapsed() >= self.time_limit:
-            self.reason = Status.TIME_LIMIT
-        elif self._in_circles(event) or self._to_be_left(event, snapshot):
-            self.reason = Status.STALLED
-        return self.reason is not None
-
-    def _in_circles(self, event: Event) -> bool:
-        """Whether nothing has fallen for so long that the arithmetic must be looked at."""
-        if event.relative_gap < _FELL * self.least_gap or event.violation < _FELL * self.least_violation:
-            self.fell_at = event.iteration
-        self.least_gap = np.fmin(self.least_gap, event.relative_gap)
-        self.least_violation = np.fmin(self.least_violation, event.violation)
-        return event.iteration - self.fell_at > self.window
-
-    def _to_be_left(self, event: Event, snapshot: Snapshot) -> bool:
-        off = event.relative_gap if self.gap_tol is not None else event.violation
-        return self.handover is not None and self.handover(off, snapshot)
-
-    def _record(self, snapshot: Snapshot) -> Event:
-        s = snapshot
-        counted = (s.iteration, s.kernel_evaluations, s.cache_hits, s.cache_misses, s.function_hits, s.function_misses)
-        self.totals = self.before + np.array(counted, dtype=np.int64)
-        primal = dual = gap = float("nan")
-        if s.gradient is not None:
-            believed, self.eta = judge(self.problem, s.a, s.gradient, self.eta, s.objective)
-            primal, dual, gap = believed.primal, believed.dual, believed.relative_gap
-        elif s.objective is not None:
-            dual = -s.objective
-        violation = s.violation
-        if s.gradient is None and np.isnan(violation) and len(self.history):
-            # A look between two gradients: what was last believed still is, but for the dual objective.
-            last = self.history[-1]
-            primal, gap, violation = last.primal, last.relative_gap, last.violation
-        iteration, evaluations, *rest = (int(total) for total in self.totals)
-        return Event(
-            iteration, self.elapsed(), primal, dual, gap, violation, int(np.count_nonzero(s.a)), evaluations, *rest
-        )
-
-    def believed(self, outcome: Outcome) -> bool:
-        """Whether this round ended because the goal was believed to be met (or nothing was left to do)."""
-        return (self.reason or outcome.status) in (Status.CONVERGED, Status.STALLED)
-
-    def distance(self, certificate: Certificate) -> float:
-        """What must fall below the goal."""
-        if certificate.note or self.gap_tol is None:
-            return certificate.kkt_violation
-        return certificate.relative_gap
-
-    def holds(self, certificate: Certificate) -> bool:
-        """Whether the certificate bears the goal out: for a feasible point."""
-        off = self.distance(certificate)
-        if certificate.infeasibility > FEASIBLE:
-            return False
-        if certificate.note or self.gap_tol is None:
-            return bool(off <= self.tol * (1.0 + _ROUNDING))
-        return bool(off <= self.gap_tol)
-
-    def verdict(self, outcome: Outcome, certificate: Certificate) -> Status:
-        """How the run ended, in the certificate's light."""
-        if self.holds(certificate):
-            return Status.CONVERGED if self.reason is not Status.STOPPED else Status.STOPPED
-        claimed = self.reason or outcome.status
-        return Status.STALLED if claimed is Status.CONVERGED else claimed

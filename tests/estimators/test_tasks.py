@@ -55,9 +55,9 @@ def threads_used(monkeypatch, **parameters):
     used = []
     original = base.KernelSVM._solve_task
 
-    def watched(self, gram, y, weight, phi):
+    def watched(self, gram, y, weight, phi, **place):
         used.append((threading.current_thread().name, int(np.flatnonzero(weight)[0])))
-        return original(self, gram, y, weight, phi)
+        return original(self, gram, y, weight, phi, **place)
 
     monkeypatch.setattr(base.KernelSVM, "_solve_task", watched)
     model = dualgap.SVC(n_jobs=3, **parameters).fit(X, Y)
@@ -69,9 +69,9 @@ def test_small_tasks_run_on_several_threads(monkeypatch):
     meet = threading.Barrier(3)
     original = base.KernelSVM._solve_task
 
-    def meeting(self, *arguments):
+    def meeting(self, *arguments, **place):
         meet.wait(timeout=20)  # passes only when three tasks are under way at once
-        return original(self, *arguments)
+        return original(self, *arguments, **place)
 
     monkeypatch.setattr(base.KernelSVM, "_solve_task", meeting)
     dualgap.SVC(n_jobs=3).fit(X, Y % 3)
@@ -103,11 +103,11 @@ def test_large_tasks_run_in_order(monkeypatch):
 def test_an_error_in_a_task_propagates(n_jobs, monkeypatch):
     count = []
 
-    def failing(self, *arguments):
+    def failing(self, *arguments, **place):
         count.append(0)
         if len(count) == 5:
             raise RuntimeError("the fifth task")
-        return original(self, *arguments)
+        return original(self, *arguments, **place)
 
     original = base.KernelSVM._solve_task
     monkeypatch.setattr(base.KernelSVM, "_solve_task", failing)

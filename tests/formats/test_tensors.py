@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_array_equal
 
-from dualgap.formats import tensors
+from dualgap import tensors
 from dualgap.formats.atomic import atomic_write
 from dualgap.formats.tensors import ModelFileError, read_tensors, write_tensors
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import pairwise
 
+import dualgap
 from dualgap.kernels.cache import HITS, MISSES, ElementStore, RowStore
 from dualgap.kernels.functions import Kernel, tile
 from dualgap.kernels.gram import Gram, KernelGram, factored_gram, make_gram, row_store
@@ -242,3 +243,17 @@ def test_memory_stays_within_the_budget(megabytes, cache):
     assert gram.nbytes <= 1.0 * megabytes * 1e6
     # Beside the entries: the slot map and a few vectors of length n.
     assert peak <= 1.1 * megabytes * 1e6 + 10 * 8 * 3000
+
+
+def test_a_stored_linear_matrix_knows_its_rows():
+    """So that hard linear problems reach the solvers that work on features, whatever their size."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 5)) * np.logspace(0, 3, 5)
+    y = np.where(X[:, 0] + rng.normal(size=400) > 0, 1.0, -1.0)
+    gram = dualgap.make_gram(X, dualgap.Kernel("linear"))
+    assert isinstance(gram, dualgap.FullGram)
+    assert np.array_equal(gram.factor, X)
+    assert dualgap.make_gram(X, dualgap.Kernel("rbf")).factor is None
+    result = dualgap.solve(dualgap.build("c_svc", gram, y, C=10.0), tol=1e-6)
+    assert result.solver in ("newton", "dcd", "dcd+newton")
+    assert result.certificate.kkt_violation <= 1e-6 * (1 + 1e-8)

@@ -9,11 +9,15 @@ import pytest
 
 import dualgap
 from dualgap.composite import Composite
+from dualgap.composite_certificate import certify_composite
+from dualgap.losses import make_loss
 from dualgap.minimization import choose_method, minimize_composite
 from dualgap.operators import as_operator
+from dualgap.regularisers import Penalty
+from dualgap.smoothing import minimize_smoothed
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from composites import NAMES, REGULARISERS, data, lbfgs, loss, problem
+from composites import NAMES, REGULARISERS, composite_optimum, data, lbfgs, loss, problem
 
 METHODS = ("sesop0", "sesop1-", "sesop1", "sesop8", "sesop32", "cg_fast", "cg_plain", "tn", "nesterov")
 # What the mildly conditioned problems of this file take at most, by a margin.
@@ -136,3 +140,42 @@ def test_operators_that_are_not_arrays_give_the_same(optimum):
     for A in (sp.csr_matrix(X), sp.csc_matrix(X), aslinearoperator(X), X.astype(np.float32)):
         other = Composite(as_operator(A, bias=True), p.loss, p.regulariser, free=(-1,))
         assert minimize_composite(other).fun == pytest.approx(optimum("squared_hinge", "l2"), rel=1e-6)
+
+
+def drawn(name, seed):
+    """A random problem of this loss: samples, targets, weights and constants."""
+    rng = np.random.default_rng(1000 * NAMES.index(name) + seed)
+    X = rng.normal(size=(16, 4)) * rng.uniform(0.5, 2.0, 4)
+    of_targets = name in ("squared", "epsilon_insensitive")
+    f = X[:, 0] - X[:, 1] + 0.5 * rng.normal(size=16)
+    y = f if of_targets else np.where(f > 0, 1.0, -1.0)
+    constants = {"tube": 0.3} if name == "epsilon_insensitive" else {"delta": 0.7} if name == "huber_hinge" else {}
+    smoothing = {"eps": 0.1} if name in ("hinge", "epsilon_insensitive") else {}
+    return X, make_loss({"name": name, "y": y, "C": rng.uniform(0.2, 2.0, 16), **constants, **smoothing})
+
+
+@pytest.mark.parametrize("seed", range(17))
+@pytest.mark.parametrize("norm", [1, 2])
+@pytest.mark.parametrize("name", NAMES)
+def test_certified_optimum_of_clarabel(name, norm, seed):
+    """204 random problems: every loss, both norms, the solvers by turns; all of them where nothing is smoothed."""
+    X, phi = drawn(name, seed)
+    best = composite_optimum(X, phi, float(norm == 1), float(norm == 2))
+    psi = Penalty(l1=1.0, eps=0.1) if norm == 1 else Penalty(l2=1.0)
+    p = Composite(as_operator(X, bias=True), phi, psi, free=(-1,))
+    solvers = ("sesop", "cg", "tn", "nesterov")
+    if norm == 2 and not hasattr(phi, "kinks"):
+        for method in solvers:
+            result = minimize_composite(p, method=method, tol=1e-6, max_iter=20_000)
+            certificate, _ = certify_composite(p, result.x)
+            assert certificate.relative_gap <= 1e-6
+            assert certificate.primal == pytest.approx(best, rel=1e-6, abs=1e-7)
+            assert certificate.dual <= best * (1 + 1e-7) + 1e-7
+        return
+    # An accelerated gradient method takes minutes where curvatures differ by 1/eps.
+    method = solvers[seed % 3]
+    result = minimize_smoothed(p, gap_tol=1e-4, method=method)
+    assert result.success, (method, result.message)
+    assert result.certificate.primal == pytest.approx(best, rel=1.1e-4, abs=1e-7)
+    assert result.certificate.dual <= best * (1 + 1e-7) + 1e-7
+    assert result.certificate.gap >= result.certificate.primal - best - 1e-7 * (1 + abs(best))

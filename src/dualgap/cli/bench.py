@@ -203,6 +203,50 @@ def linear(
     tell_files(report, json, plot)
 
 
+@bench.command()
+def l1(
+    problem: Annotated[list[str] | None, _names("A data set that --list shows", "--problem", "-p")] = None,
+    loss: Annotated[list[str] | None, _names("hinge (against HiGHS) or squared_hinge (against LIBLINEAR)")] = None,
+    C: Annotated[float, typer.Option("-C", help="Weight of the losses.", rich_help_panel=_WHAT)] = 1.0,
+    error: Annotated[float, typer.Option("--gap", help="Relative error to reach.", rich_help_panel=_WHAT)] = _GAP,
+    show: _Show = False,
+    repeat: _Repeat = None,
+    limit: _Limit = _LIMIT,
+    json: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Keep everything here.", rich_help_panel=_OUTPUT)
+    ] = None,
+) -> None:
+    """Time dualgap and its peers on L1-SVMs; everybody's weights are judged by the same certified lower bound.
+
+    The hinge is compared with the whole linear program (HiGHS, by SciPy), the squared hinge with LIBLINEAR's solver 5,
+    each with one thread. The data sets are those in the folder that DUALGAP_DATA names.
+
+    Example: dualgap bench l1 -p dexter -p internet_ads --repeat 1 --limit 60
+    """
+    from dualgap.bench.l1 import LOSSES, SETS, USUAL, L1Settings, compare
+    from dualgap.bench.packages import chosen
+    from dualgap.bench.problems import check_files
+    from dualgap.cli.bench_l1 import tell_l1
+    from dualgap.cli.files import check_output
+    from dualgap.cli.progress import Progress
+
+    if show:
+        print_list(("data", "features"), [(one, "scaled to a largest value of 1") for one in SETS])
+        return
+    names = chosen(problem or list(USUAL), SETS, "data set")
+    losses = chosen(loss or [], LOSSES, "loss")
+    settings = L1Settings(C, error, _REPEAT if repeat is None else repeat, limit)
+    check_output(json, "--json")
+    check_files("" if name == "breast_cancer" else name for name in names)
+    with Progress("starting") as progress:
+        results = [
+            compare(name, one, settings, lambda step: setattr(progress, "work", step))
+            for one in losses
+            for name in names
+        ]
+    tell_l1(results, json)
+
+
 def _compare(
     kind: str,
     run_all: Callable[..., Report],

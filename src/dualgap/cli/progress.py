@@ -13,6 +13,7 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from dualgap.cli.output import seconds
+from dualgap.course import Course
 
 if TYPE_CHECKING:
     from typing import Self
@@ -36,11 +37,16 @@ class Progress:
         Binary problems that will be solved.
     quiet : bool
         Whether to show nothing at all.
+    goal : tuple of float and (float or None), optional
+        The KKT violation, or where there is one the relative gap, that the work is to reach.
     """
 
-    def __init__(self, work: str, *, tasks: int = 1, quiet: bool = False) -> None:
-        self.work, self.tasks = work, tasks
+    def __init__(
+        self, work: str, *, tasks: int = 1, quiet: bool = False, goal: tuple[float, float | None] | None = None
+    ) -> None:
+        self.work, self.tasks, self.goal = work, tasks, goal
         self.task = 0
+        self.course: Course | None = None
         self.event: Event | None = None
         self.console = Console(stderr=True, highlight=False)
         self.shown = self.console.is_terminal and not quiet
@@ -72,6 +78,9 @@ class Progress:
         # Events count seconds from the start of their task: one that began after the last event is another.
         if self.task == 0 or now - event.seconds > self.heard:
             self.task += 1
+            self.course = None if self.goal is None else Course(*self.goal)
+        if self.course is not None:
+            self.course.add(event)
         self.heard, self.event = now, event
 
     def _appear(self) -> None:
@@ -94,5 +103,9 @@ class Progress:
             # Not a number while an indefinite kernel or a partial gradient gives no gap.
             parts.append(f"gap {gap:.1e}" if gap == gap else f"violation {self.event.violation:.1e}")
             parts.append(f"{self.event.iteration:,} iterations")
+        if self.course is not None and (done := self.course.fraction) is not None:
+            left = self.course.left
+            parts.append(f"{100 * done:.0f}%")
+            parts.append("? left" if left is None else f"about {seconds(max(left, 1.0))} left")
         parts.append(seconds(time.perf_counter() - self.began))
         return "  ".join(parts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -33,6 +34,13 @@ if TYPE_CHECKING:
 # Rows up to which the training score is computed unasked: beyond, it can take as long as the training.
 _SCORED_ROWS = 20_000
 _DATA, _LIMITS, _OUTPUT = "Data", "How precisely, how long", "Output"
+
+
+class OnInterrupt(StrEnum):
+    """What Ctrl-C does."""
+
+    exit = "exit"
+    keep = "keep"
 
 
 def train(
@@ -89,6 +97,20 @@ def train(
         int | None,
         typer.Option(help="Threads for kernel products.", show_default="all cores", rich_help_panel=_LIMITS),
     ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Keep the state of the run in this file, and go on from it if it is there.",
+            rich_help_panel=_LIMITS,
+        ),
+    ] = None,
+    on_interrupt: Annotated[
+        OnInterrupt,
+        typer.Option(
+            help="What Ctrl-C does: exit, or keep the best model so far and write it.", rich_help_panel=_LIMITS
+        ),
+    ] = OnInterrupt.exit,
     label_column: Annotated[
         str,
         typer.Option(
@@ -135,6 +157,7 @@ def train(
     """
     check_output(output, "--output", file, report)
     check_output(report, "--report", file, output)
+    check_output(checkpoint, "--checkpoint", file, output, report)
     machine = {"C": C, "nu": nu, "epsilon": epsilon}
     shape = {"gamma": None if gamma == "scale" else gamma, "degree": degree, "coef0": coef0}
     check_kernel_options(kernel.value, shape)
@@ -148,6 +171,8 @@ def train(
         "kernel": kernel.value,
         "solver": solver,
         "cache_size": cache_size,
+        "checkpoint": checkpoint,
+        "on_interrupt": "keep" if on_interrupt is OnInterrupt.keep else "raise",
     }
     if "gamma" in params:
         params["gamma"] = gamma_choice(gamma)
@@ -163,9 +188,18 @@ def train(
         if with_score is None and not wanted:
             fact("score", f"not computed above {_SCORED_ROWS:,} samples; --score does")
     _write(run, data, scores, output, report, quiet)
-    if run.model.fit_status_:
+    if run.model.status_.name == "INTERRUPTED":
+        warn(_interrupted(run.model, checkpoint, output))
+    elif run.model.fit_status_:
         warn_short(run.model)
         raise typer.Exit(SHORT)
+
+
+def _interrupted(model: Any, checkpoint: Path | None, output: Path | None) -> str:
+    """What an interrupted run has left, and how it goes on."""
+    left = "the best model so far" + ("" if output is None else f" is in {output}")
+    again = "" if checkpoint is None else f"; the same command goes on from {checkpoint}"
+    return f"interrupted: {left}, with a certified relative gap of {model.certificate_.relative_gap:.1e}{again}"
 
 
 def _read(file: Path, label_column: str, header: bool | None, float32: bool, kernel: str) -> Dataset:
@@ -198,7 +232,7 @@ def _fit(row: str, model: Any, data: Dataset, quiet: bool) -> Run:
     loading = _load_code(model.solver, data.X.dtype, quiet)
     tasks = 1 if row not in ("c_svc", "nu_svc") else _pairs(data.y)
     with (
-        Progress("training", tasks=tasks, quiet=quiet) as progress,
+        Progress("training", tasks=tasks, quiet=quiet, goal=(model.tol, model.gap_tol)) as progress,
         warnings.catch_warnings(record=True) as caught,
     ):
         warnings.simplefilter("always")

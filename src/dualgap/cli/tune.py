@@ -47,6 +47,9 @@ def tune(
         Task, typer.Option(metavar="TASK", help="What the labels are for: auto, classification or regression.")
     ] = Task.auto,
     cv: Annotated[int, typer.Option(help="Folds.")] = 5,
+    linear: Annotated[bool, typer.Option("--linear", help="A linear machine, of which C is chosen alone.")] = False,
+    penalty: Annotated[str, typer.Option(help="Of --linear: l1 (few features) or l2.")] = "l2",
+    loss: Annotated[str, typer.Option(help="Of --linear: hinge or squared_hinge.")] = "squared_hinge",
     label_column: Annotated[
         str, typer.Option(help="Of a csv file: the label's column, by name or number.", rich_help_panel=_DATA)
     ] = "auto",
@@ -92,6 +95,13 @@ def tune(
     if plot is not None:
         check_plot(plot)
     Cs = grid(C, "-C")
+    if linear:
+        from dualgap.cli.tune_linear import tune_linear
+
+        tune_linear(file, Cs, penalty, loss, gamma, cv, label_column, header, gap_tol, n_jobs, output, json, quiet)
+        return
+    if (penalty, loss) != ("l2", "squared_hinge"):
+        raise ValueError("--penalty and --loss are for --linear.")
     if gamma is not None and "gamma" not in KERNEL_READS[kernel.value]:
         readers = [known for known, reads in KERNEL_READS.items() if "gamma" in reads]
         raise ValueError(f"--gamma means nothing to --kernel {kernel.value}; it is for {', '.join(readers)}.")

@@ -13,8 +13,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _num_samples, check_array, check_is_fitted, validate_data
 
 from dualgap import approximation
+from dualgap.certificate import exact_gradient
 from dualgap.estimators.certified import RUN_CONSTRAINTS, CertifiedEstimator
-from dualgap.estimators.progress import progress_callback
 from dualgap.estimators.weighted import weighted_variance
 from dualgap.finish import finish
 from dualgap.formulations import FORMULATIONS, Model, build, parametric_values, recover
@@ -24,8 +24,9 @@ from dualgap.kernels.gram import make_gram
 from dualgap.kernels.lowrank import APPROXIMATIONS, LowRankGram
 from dualgap.kernels.points import prepare
 from dualgap.kernels.threads import share, thread_count
+from dualgap.path.starts import scaled_start
 from dualgap.result import Result
-from dualgap.run import FEW, choose, solve
+from dualgap.run import FEW, choose, solve_under
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from dualgap.approximation import Approximation
     from dualgap.kernels.gram import Gram
+    from dualgap.problem import DualQP
 
 # scikit-learn's own limits, so that its users meet the same errors.
 SHARED_CONSTRAINTS: dict[str, Any] = {
@@ -214,15 +216,21 @@ class KernelSVM(CertifiedEstimator):
                 )
         return make(gram, self.rank, **options)
 
-    def _solve_task(self, gram: Gram, y: Any, weight: Any, phi: Any) -> Solved:
-        """Build, solve and recover one task; the table says which of C, nu and epsilon it reads."""
+    def _solve_task(
+        self, gram: Gram, y: Any, weight: Any, phi: Any, *, number: int | None = None, kept: Any = None
+    ) -> Solved:
+        """Build, solve and recover one task; the table says which of C, nu and epsilon it reads.
+
+        `number` is its place in the checkpoint (None: none), `kept` a solution of another fit to start from.
+        """
         problem = build(self._row, gram, y, sample_weight=weight, parametric=phi, **self._row_parameters(y, weight))
         options = self._options()
         _, module = choose(problem, self.solver)
         if any(field.name == "shrinking" for field in fields(module.Options)):
             options.setdefault("shrinking", self.shrinking)
-        callback = progress_callback(self.callback, self.verbose)
-        result = solve(
+        callback = self._session.callback(number)
+        result = solve_under(
+            self._session.control(number),
             problem,
             self.solver,
             tol=self.tol,
@@ -230,7 +238,7 @@ class KernelSVM(CertifiedEstimator):
             max_iter=self.max_iter,
             time_limit=self.time_limit,
             callback=callback,
-            warn=False,
+            start=self._start(problem, kept),
             **options,
         )
         low_rank = isinstance(gram, LowRankGram)
@@ -244,6 +252,14 @@ class KernelSVM(CertifiedEstimator):
         values = {name: float(getattr(self, name)) for name in FORMULATIONS[self._row].parameters}
         return {name: _HARD if value == np.inf else value for name, value in values.items()}
 
+    def _start(self, problem: DualQP, kept: Any) -> NDArray[np.float64] | None:
+        """A feasible point near the solution of another fit to as many variables."""
+        if kept is None or kept.shape != (problem.n,):
+            return None
+        # The product costs as much as a certificate, and says how far to go along the ray from 0 through the solution.
+        product = exact_gradient(problem, kept) - problem.ridge * kept - problem.f0
+        return scaled_start(problem, kept, product)
+
     def _solve_tasks(self, task: Callable[[int, Gram], Solved], count: int, gram: Gram, largest: int) -> list[Solved]:
         """Solve independent tasks over one Gram matrix: side by side where they are small, else one after another.
 
@@ -251,7 +267,7 @@ class KernelSVM(CertifiedEstimator):
         threads busy, so that it gets one; callbacks and lines of progress are then not wanted to arrive mixed.
         """
         threads = thread_count(self.n_jobs)
-        watched = self.callback is not None or bool(self.verbose)
+        watched = self._session.watched
         blocks = self.solver == "block" or (self.solver == "auto" and largest > FEW)
         blocks = blocks and not callable(self.kernel)  # a user's function may not expect several threads
         if count == 1 or threads == 1 or watched or largest > _SIDE_BY_SIDE or not blocks:
@@ -264,9 +280,16 @@ class KernelSVM(CertifiedEstimator):
         share(piece, count, threads)
         return solved
 
+    def _same(self, X: Any) -> Any:
+        """What must be equal for the solutions of one fit to be starts of the next: the shape and the classes."""
+        classes = getattr(self, "classes_", None)
+        shape = X.shape if hasattr(X, "shape") else (_num_samples(X),)
+        return shape, None if classes is None else classes.tolist()
+
     def _keep_results(self, solved: list[Solved], X: Any) -> None:
         """Fitted attributes that tell how good the solution is."""
         results = [one.result for one in solved]
+        self._keep_starts([result.a for result in results], self._same(X))
         assessments = [one.assessment for one in solved if one.assessment is not None]
         self.approximation_ = approximation.combine(assessments) if assessments else None
         self.shape_fit_ = X.shape if hasattr(X, "shape") else (_num_samples(X),)
@@ -275,7 +298,7 @@ class KernelSVM(CertifiedEstimator):
             [result.history for result in results],
             [result.status for result in results],
             results[0].solver,
-            shown=5,  # the caller of fit, which is wrapped twice
+            shown=6,  # the caller of fit, which is wrapped three times
         )
 
     def _keep_support(self, X: Any, support: NDArray[np.intp]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,10 @@ from sklearn.utils.validation import check_array
 from dualgap.certificate import combine
 from dualgap.estimators.array_api import convert_arrays
 from dualgap.estimators.certificate_table import certificate_table
+from dualgap.estimators.session import Session
+from dualgap.estimators.sklearn_callbacks import CallbackSupportMixin
 from dualgap.formulations import parametric_values
+from dualgap.interrupts import ON_INTERRUPT
 from dualgap.result import Status
 from dualgap.solvers import SOLVERS
 
@@ -38,21 +42,57 @@ RUN_CONSTRAINTS: dict[str, Any] = {
     "gap_tol": [Interval(Real, 0.0, None, closed="neither"), None],
     "time_limit": [Interval(Real, 0.0, None, closed="neither"), None],
     "callback": [callable, None],
+    "warm_start": ["boolean"],
+    "checkpoint": [str, os.PathLike, None],
+    "on_interrupt": [StrOptions(set(ON_INTERRUPT))],
     "parametric": [list, tuple, callable, None],
     "n_jobs": [Integral, None],
     "solver_options": [dict, None],
 }
 
 # What has a parameter of its own on the estimators (or is theirs to decide) and is no solver option.
-_NOT_OPTIONS = ("tol", "first_tol", "gap_tol", "max_iter", "time_limit", "callback", "start", "warn")
+_NOT_OPTIONS = (
+    "tol",
+    "first_tol",
+    "gap_tol",
+    "max_iter",
+    "time_limit",
+    "callback",
+    "start",
+    "warn",
+    "checkpoint",
+    "on_interrupt",
+)
 
 
-class CertifiedEstimator(BaseEstimator):  # type: ignore[misc]
+class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     """Base of all estimators."""
+
+    _session: Session
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
         convert_arrays(cls)
+
+    def _goal(self) -> float | None:
+        """The relative gap to reach, or None where `tol` is one of violations."""
+        return None if self.gap_tol is None else float(self.gap_tol)
+
+    # -- warm starts ---------------------------------------------------------------------------------------------
+
+    def _starts(self, count: int, shape: Any = None) -> list[Any]:
+        """Solutions of the last fit, one a task; None where there are none, or they are of something else."""
+        kept, last = getattr(self, "_kept", None), getattr(self, "_kept_shape", None)
+        fits = self.warm_start and kept is not None and len(kept) == count and last == shape
+        return list(kept) if fits and kept is not None else [None] * count
+
+    def _keep_starts(self, kept: list[Any], shape: Any = None) -> None:
+        """Keep the solutions for the next fit, where one is meant to start from them."""
+        self.__dict__.pop("_kept_shape", None)
+        if self.warm_start:
+            self._kept, self._kept_shape = kept, shape
+        elif hasattr(self, "_kept"):
+            del self._kept
 
     def _keep_parameters(self, arguments: dict[str, Any]) -> None:
         """Store the constructor's arguments as they are, which is all that scikit-learn allows a constructor to do."""

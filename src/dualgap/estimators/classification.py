@@ -19,6 +19,7 @@ from dualgap.estimators import calibration
 from dualgap.estimators.base import SHARED_CONSTRAINTS, KernelSVM, Solved
 from dualgap.estimators.class_labels import encode_classes
 from dualgap.estimators.parameters import documented
+from dualgap.estimators.session import controlled
 from dualgap.kernels.lowrank import LowRankGram
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
         return True
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @controlled
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Fit the model.
 
@@ -66,16 +68,19 @@ class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
         check_consistent_length(X, y)
         frequency = self._check_weights(sample_weight, len(y))
         codes, weight = self._check_classes(y, frequency)
+        self._session.open(X, weight, codes, self.classes_)
         gram, phi = self._make_gram(X, frequency), self._phi(X, len(y))
         self._tie_order = None
         self._against_rest = len(self.classes_) > 2 and getattr(self, "multi_class", "ovo") == "ovr"
         pairs = list(self._pairs())
+        starts = self._starts(len(self.classes_) if self._against_rest else len(pairs), self._same(X))
 
         def task(number: int, gram: Gram) -> Solved:
-            return self._train(number, gram, codes, weight, phi)
+            return self._train(number, gram, codes, weight, phi, place=number, kept=starts[number])
 
         sizes = np.bincount(codes, minlength=len(self.classes_))
         largest = max(int(sizes[first] + sizes[second]) for first, second in pairs)
+        self._session.expect(len(starts))
         if self._against_rest:
             solved = self._solve_tasks(task, len(self.classes_), gram, len(codes))
         else:
@@ -95,14 +100,28 @@ class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
         self._keep_results(solved, X)
         return self
 
-    def _train(self, number: int, gram: Gram, codes: NDArray[np.intp], weight: NDArray[np.float64], phi: Any) -> Solved:
-        """Solve one task: a pair of classes, or a class against the rest."""
+    def _train(
+        self,
+        number: int,
+        gram: Gram,
+        codes: NDArray[np.intp],
+        weight: NDArray[np.float64],
+        phi: Any,
+        *,
+        place: int | None = None,
+        kept: Any = None,
+    ) -> Solved:
+        """Solve one task: a pair of classes, or a class against the rest.
+
+        `place` and `kept` are those of `_solve_task`: a fit beside the main ones has neither.
+        """
         if self._against_rest:
-            return self._solve_task(gram, np.where(codes == number, 1.0, -1.0), weight, phi)
+            target = np.where(codes == number, 1.0, -1.0)
+            return self._solve_task(gram, target, weight, phi, number=place, kept=kept)
         first, second = list(self._pairs())[number]
         target = np.where(codes == (second if len(self.classes_) == 2 else first), 1.0, -1.0)
         task_weight = np.where((codes == first) | (codes == second), weight, 0.0)
-        return self._solve_task(gram, target, task_weight, phi)
+        return self._solve_task(gram, target, task_weight, phi, number=place, kept=kept)
 
     def _check_classes(self, y: Any, weight: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         self.classes_, codes, self.class_weight_ = encode_classes(y, weight, self.class_weight)
@@ -332,6 +351,9 @@ class SVC(_KernelClassifier):
         gap_tol: float | None = None,
         time_limit: float | None = None,
         callback: Any = None,
+        warm_start: bool = False,
+        checkpoint: Any = None,
+        on_interrupt: str = "raise",
         parametric: Any = None,
         n_jobs: int | None = None,
         solver_options: dict[str, Any] | None = None,
@@ -386,6 +408,9 @@ class NuSVC(_KernelClassifier):
         gap_tol: float | None = None,
         time_limit: float | None = None,
         callback: Any = None,
+        warm_start: bool = False,
+        checkpoint: Any = None,
+        on_interrupt: str = "raise",
         parametric: Any = None,
         n_jobs: int | None = None,
         solver_options: dict[str, Any] | None = None,

@@ -14,16 +14,17 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dualgap.constraints import feasible_start
 from dualgap.estimators.certified import RUN_CONSTRAINTS, CertifiedEstimator
-from dualgap.estimators.progress import progress_callback
+from dualgap.estimators.linear_streaming import streamed_values
 from dualgap.finish import finish
 from dualgap.formulations import FORMULATIONS, Model, build, parametric_values, recover
 from dualgap.kernels.factor import Factor
 from dualgap.kernels.functions import Kernel
 from dualgap.kernels.gram import make_gram
 from dualgap.kernels.linear_gram import LinearGram
+from dualgap.kernels.row_blocks import RowBlocks
 from dualgap.kernels.shifted import ShiftedGram
 from dualgap.kernels.threads import share, thread_count
-from dualgap.run import choose, solve
+from dualgap.run import choose, solve_under
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from dualgap.problem import DualQP
     from dualgap.result import Result
 
-LINEAR_CONSTRAINTS: dict[str, Any] = {**RUN_CONSTRAINTS, "warm_start": ["boolean"]}
+LINEAR_CONSTRAINTS: dict[str, Any] = RUN_CONSTRAINTS
 BIAS_CONSTRAINTS: dict[str, Any] = {
     "fit_intercept": ["boolean"],
     "intercept_scaling": [Interval(Real, 0.0, None, closed="neither")],
@@ -119,6 +120,13 @@ class LinearSVM(CertifiedEstimator):
 
     def _check_new_data(self, X: Any) -> Any:
         check_is_fitted(self)
+        if isinstance(X, RowBlocks):
+            if X.shape[1] != self.n_features_in_:
+                raise ValueError(
+                    f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
+                    f"features as input."
+                )
+            return X
         return self._check_data(X, reset=False)[0]
 
     # -- fitting -------------------------------------------------------------------------------------------------
@@ -145,7 +153,7 @@ class LinearSVM(CertifiedEstimator):
         return ShiftedGram(gram, constant) if constant > 0.0 else gram
 
     def _solve_task(
-        self, row: str, X: Any, gram: Gram, y: Any, weight: Any, phi: Any, *, bias: bool, kept: Any
+        self, row: str, X: Any, gram: Gram, y: Any, weight: Any, phi: Any, *, bias: bool, kept: Any, number: int = 0
     ) -> LinearTask:
         """Build, solve and recover one task; the table says which of C, nu and epsilon it reads."""
         parameters: dict[str, Any] = {name: float(getattr(self, name)) for name in FORMULATIONS[row].parameters}
@@ -155,8 +163,9 @@ class LinearSVM(CertifiedEstimator):
         threads = gram.operator.threads if isinstance(gram, LinearGram) else self.n_jobs
         if name != "dcd" and any(field.name == "n_jobs" for field in fields(module.Options)):
             options.setdefault("n_jobs", threads)  # threads of dcd are not reproducible: only where asked for
-        callback = progress_callback(self.callback, self.verbose)
-        result = solve(
+        callback = self._session.callback(number)
+        result = solve_under(
+            self._session.control(number),
             problem,
             self.solver,
             tol=self.tol,
@@ -165,7 +174,6 @@ class LinearSVM(CertifiedEstimator):
             time_limit=self.time_limit,
             callback=callback,
             start=kept.start(problem) if isinstance(kept, Kept) else None,
-            warn=False,
             **options,
         )
         if self.solver == "auto" and self.gap_tol is None:
@@ -184,7 +192,8 @@ class LinearSVM(CertifiedEstimator):
         Callbacks and lines of progress are not wanted to arrive mixed.
         """
         threads = thread_count(self.n_jobs)
-        watched = self.callback is not None or bool(self.verbose)
+        watched = self._session.watched
+        self._session.expect(count)
         small = isinstance(gram, LinearGram) and gram.n * gram.operator.row_length <= _SIDE_BY_SIDE
         if count == 1 or threads == 1 or watched or not small:
             return [task(number, gram) for number in range(count)]
@@ -195,18 +204,6 @@ class LinearSVM(CertifiedEstimator):
 
         share(piece, count, threads)
         return solved
-
-    def _starts(self, count: int) -> list[Any]:
-        """Solutions of the last fit, one a task; None where there are none to start from."""
-        kept = getattr(self, "_kept", None)
-        return list(kept) if self.warm_start and kept is not None and len(kept) == count else [None] * count
-
-    def _keep_starts(self, kept: list[Any]) -> None:
-        """Keep the solutions for the next fit, where one is meant to start from them."""
-        if self.warm_start:
-            self._kept = kept
-        elif hasattr(self, "_kept"):
-            del self._kept
 
     def _keep_tasks(self, tasks: list[LinearTask]) -> None:
         """Fitted attributes of solved tasks but for the weights."""
@@ -219,7 +216,7 @@ class LinearSVM(CertifiedEstimator):
             [result.history for result in results],
             [result.status for result in results],
             results[0].solver,
-            shown=5,  # the caller of fit, which is wrapped twice
+            shown=6,  # the caller of fit, which is wrapped three times
         )
 
     # -- prediction ----------------------------------------------------------------------------------------------
@@ -227,6 +224,8 @@ class LinearSVM(CertifiedEstimator):
     def _values(self, X: Any) -> NDArray[np.float64]:
         """``X coef_'`` and the semi-parametric part, a column a task, in float64."""
         coef = self.coef_ if self.coef_.ndim == 2 else self.coef_.reshape(1, -1)
+        if isinstance(X, RowBlocks):
+            return streamed_values(X, self._values, coef.shape[0])
         if sp.issparse(X) or sp.issparse(coef) or X.dtype == np.float64:
             values = np.asarray(safe_sparse_dot(X, coef.T, dense_output=True), dtype=np.float64)
         else:  # a product of both types would make a float64 copy of all rows

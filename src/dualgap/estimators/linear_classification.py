@@ -13,8 +13,10 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from dualgap.crammer_singer import solve_crammer_singer
 from dualgap.estimators.class_labels import encode_classes
 from dualgap.estimators.linear_base import BIAS_CONSTRAINTS, LINEAR_CONSTRAINTS, LinearSVM, LinearTask
+from dualgap.estimators.linear_streaming import check_streamed, solve_rows
 from dualgap.estimators.parameters import documented
-from dualgap.estimators.progress import progress_callback
+from dualgap.estimators.session import controlled
+from dualgap.kernels.row_blocks import RowBlocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,25 +80,28 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, LinearSVM):  # type: ign
         gap_tol: float | None = None,
         time_limit: float | None = None,
         callback: Any = None,
+        warm_start: bool = False,
+        checkpoint: Any = None,
+        on_interrupt: str = "raise",
         parametric: Any = None,
         n_jobs: int | None = None,
         penalize_intercept: bool | str = "auto",
-        warm_start: bool = False,
         cache_size: float = 200,
         solver_options: dict[str, Any] | None = None,
     ) -> None:
         self._keep_parameters(locals())
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    @controlled
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Fit the model.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Training samples.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or RowBlocks
+            Training samples; `stream_libsvm` and `stream_rows` make a RowBlocks of what does not fit into memory.
         y : array-like of shape (n_samples,)
-            Class labels.
+            Class labels; None where a RowBlocks has its own.
         sample_weight : array-like of shape (n_samples,), default=None
             Rescales C a sample; a sample of weight zero (or less) is left out.
 
@@ -104,19 +109,21 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, LinearSVM):  # type: ign
         -------
         self : object
         """
-        if y is None:
+        if isinstance(X, RowBlocks):
+            y = check_streamed(self, X, y)
+            self._refuse_joint()
+        elif y is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None. Pass class labels."
             )
-        X, y = self._check_data(X, y)
+        else:
+            X, y = self._check_data(X, y)
         weight = self._check_weights(sample_weight, X.shape[0])
         self.classes_, codes, factors = encode_classes(y, weight, self.class_weight)
-        if self.multi_class == "crammer_singer":
-            coef, bias, results = self._fit_jointly(X, codes, weight * factors[codes])
-        elif self.penalty == "l1":
-            coef, bias, results = self._fit_sparsely(X, codes, weight, factors)
+        if isinstance(X, RowBlocks):
+            coef, bias, results = self._fit_streamed(X, codes, weight, factors)
         else:
-            coef, bias, results = self._fit_tasks(X, codes, weight, factors)
+            coef, bias, results = self._fit_in_memory(X, codes, weight, factors)
         self.coef_ = coef
         self.intercept_ = bias if self.fit_intercept else 0.0
         self.n_iter_ = max(result.iterations for result in results)
@@ -125,9 +132,20 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, LinearSVM):  # type: ign
             [result.history for result in results],
             [result.status for result in results],
             getattr(results[0], "solver", self._own_solver()),
-            shown=4,  # the caller of fit, which is wrapped twice
+            shown=5,  # the caller of fit, which is wrapped three times
         )
         return self
+
+    def _fit_in_memory(
+        self, X: Any, codes: NDArray[np.intp], weight: NDArray[np.float64], factors: NDArray[np.float64]
+    ) -> tuple[Any, Any, list[Any]]:
+        """Weights and biases, a row a class or a single one, and how they were found."""
+        self._session.open(X, weight, codes, self.classes_)
+        if self.multi_class == "crammer_singer":
+            return self._fit_jointly(X, codes, weight * factors[codes])
+        if self.penalty == "l1":
+            return self._fit_sparsely(X, codes, weight, factors)
+        return self._fit_tasks(X, codes, weight, factors)
 
     def _own_solver(self) -> str:
         return "crammer_singer" if self.multi_class == "crammer_singer" else "l1svm"
@@ -164,14 +182,29 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, LinearSVM):  # type: ign
 
         def task(number: int, gram: Gram) -> LinearTask:
             target, task_weight = make(number)
-            row = _ROWS[self.loss]
-            return self._solve_task(row, X, gram, target, task_weight, phi, bias=bias, kept=starts[number])
+            row, kept = _ROWS[self.loss], starts[number]
+            return self._solve_task(row, X, gram, target, task_weight, phi, bias=bias, kept=kept, number=number)
 
         tasks = self._solve_tasks(task, count, gram)
         self._keep_starts([one.kept for one in tasks])
         self.parametric_coef_ = np.array([one.model.parametric for one in tasks])
         weights, biases = np.array([one.weights for one in tasks]), np.array([one.bias for one in tasks])
         return weights, biases, [one.result for one in tasks]
+
+    def _refuse_joint(self) -> None:
+        if self.multi_class == "crammer_singer" or self.penalty == "l1":
+            raise ValueError("streamed rows are for penalty='l2' and multi_class='ovr'; load the data for the others.")
+
+    def _fit_streamed(
+        self, blocks: RowBlocks, codes: NDArray[np.intp], weight: NDArray[np.float64], factors: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], list[Any]]:
+        """The same over rows that are not in memory, task after task."""
+        count, make = self._binary_tasks(codes, weight, factors)
+        self._session.expect(count)
+        results = [solve_rows(self, _ROWS[self.loss], blocks, *make(number), number) for number in range(count)]
+        self._keep_starts([])
+        self.parametric_coef_ = np.empty((count, 0))
+        return np.array([r.weights for r in results]), np.array([r.bias for r in results]), results
 
     def _fit_sparsely(
         self, X: Any, codes: NDArray[np.intp], weight: NDArray[np.float64], factors: NDArray[np.float64]
@@ -182,25 +215,28 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, LinearSVM):  # type: ign
         self._refuse_parametric("penalty='l1'")
         count, make = self._binary_tasks(codes, weight, factors)
         kind = ("penalised" if self._penalised() else "free") if self.fit_intercept else "none"
-        results = []
+        self._session.expect(count)
+        size = X.shape[1] + (kind != "none")
+        starts, results = self._starts(count, kind), []
         for number in range(count):
             target, task_weight = make(number)
-            results.append(
-                solve_l1_svm(
-                    X,
-                    target,
-                    float(self.C),
-                    loss=self.loss,
-                    sample_weight=task_weight,
-                    bias=kind,
-                    intercept_scaling=float(self.intercept_scaling),
-                    gap_tol=self._goal(),
-                    max_iter=self.max_iter,
-                    time_limit=self.time_limit,
-                    callback=progress_callback(self.callback, self.verbose),
-                )
+            task, kept = self._session.task(number, (size,)), starts[number]
+            found = solve_l1_svm(
+                X,
+                target,
+                float(self.C),
+                loss=self.loss,
+                sample_weight=task_weight,
+                bias=kind,
+                intercept_scaling=float(self.intercept_scaling),
+                gap_tol=self._goal(),
+                max_iter=self.max_iter,
+                time_limit=self.time_limit,
+                callback=task.callback,
+                start=kept if task.start is None and np.shape(kept) == (size,) else task.start,
             )
-        self._keep_starts([])
+            results.append(task.ended(np.append(found.coef, found.intercept)[:size], found))
+        self._keep_starts([np.append(found.coef, found.intercept)[:size] for found in results], kind)
         weights = np.array([np.asarray(result.coef).ravel() for result in results])
         return weights, np.array([float(result.intercept) for result in results]), results
 
@@ -217,7 +253,8 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, LinearSVM):  # type: ign
         count = len(self.classes_)
         kept = self._starts(1)[0]
         shape = (X.shape[0], count)
-        result = solve_crammer_singer(
+        task = self._session.task(0, shape)
+        found = solve_crammer_singer(
             X,
             codes,
             float(self.C) * weight,
@@ -226,9 +263,11 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, LinearSVM):  # type: ign
             gap_tol=self._goal(),
             max_iter=self.max_iter,
             time_limit=self.time_limit,
-            callback=progress_callback(self.callback, self.verbose),
-            start=kept if isinstance(kept, np.ndarray) and kept.shape == shape else None,
+            callback=task.callback,
+            start=kept if task.start is None and np.shape(kept) == shape else task.start,
+            look=task.look,
         )
+        result = task.ended(found.b, found)
         self._keep_starts([result.b])
         if count > 2:
             return result.coef, result.intercept, [result]

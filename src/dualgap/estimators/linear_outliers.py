@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import Interval
 from dualgap.estimators.detector import Detector
 from dualgap.estimators.linear_base import LINEAR_CONSTRAINTS, LinearSVM, LinearTask
 from dualgap.estimators.parameters import documented
+from dualgap.estimators.session import controlled
 from dualgap.kernels.factor import Factor
 from dualgap.result import Status
 
@@ -44,6 +45,7 @@ class _LinearDetector(Detector, LinearSVM):  # type: ignore[misc]
     _row: str
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @controlled
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Fit the model.
 
@@ -63,6 +65,7 @@ class _LinearDetector(Detector, LinearSVM):  # type: ignore[misc]
         X, _ = self._check_data(X)
         n = X.shape[0]
         weight = self._check_weights(sample_weight, n)
+        self._session.open(X, weight)
         gram, phi = self._make_gram(X, 0.0), self._phi(X, n)
         task = self._solve_task(self._row, X, gram, None, weight, phi, bias=True, kept=self._starts(1)[0])
         # The weights' sum over samples: its terms, and what their sizes add up to.
@@ -117,9 +120,11 @@ class LinearOneClassSVM(_LinearDetector):
         gap_tol: float | None = None,
         time_limit: float | None = None,
         callback: Any = None,
+        warm_start: bool = False,
+        checkpoint: Any = None,
+        on_interrupt: str = "raise",
         parametric: Any = None,
         n_jobs: int | None = None,
-        warm_start: bool = False,
         cache_size: float = 200,
         solver_options: dict[str, Any] | None = None,
     ) -> None:
@@ -157,9 +162,11 @@ class LinearSVDD(_LinearDetector):
         gap_tol: float | None = None,
         time_limit: float | None = None,
         callback: Any = None,
+        warm_start: bool = False,
+        checkpoint: Any = None,
+        on_interrupt: str = "raise",
         parametric: Any = None,
         n_jobs: int | None = None,
-        warm_start: bool = False,
         cache_size: float = 200,
         solver_options: dict[str, Any] | None = None,
     ) -> None:

@@ -10,7 +10,10 @@ from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from dualgap.estimators.linear_base import BIAS_CONSTRAINTS, LINEAR_CONSTRAINTS, LinearSVM
+from dualgap.estimators.linear_streaming import check_streamed, solve_rows
 from dualgap.estimators.parameters import documented
+from dualgap.estimators.session import controlled
+from dualgap.kernels.row_blocks import RowBlocks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,25 +63,28 @@ class LinearSVR(RegressorMixin, LinearSVM):  # type: ignore[misc]
         gap_tol: float | None = None,
         time_limit: float | None = None,
         callback: Any = None,
+        warm_start: bool = False,
+        checkpoint: Any = None,
+        on_interrupt: str = "raise",
         parametric: Any = None,
         n_jobs: int | None = None,
         penalize_intercept: bool | str = "auto",
-        warm_start: bool = False,
         cache_size: float = 200,
         solver_options: dict[str, Any] | None = None,
     ) -> None:
         self._keep_parameters(locals())
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    @controlled
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Fit the model.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Training samples.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or RowBlocks
+            Training samples; `stream_libsvm` and `stream_rows` make a RowBlocks of what does not fit into memory.
         y : array-like of shape (n_samples,)
-            Targets.
+            Targets; None where a RowBlocks has its own.
         sample_weight : array-like of shape (n_samples,), default=None
             Rescales C a sample; a sample of weight zero (or less) is left out.
 
@@ -86,12 +92,15 @@ class LinearSVR(RegressorMixin, LinearSVM):  # type: ignore[misc]
         -------
         self : object
         """
+        if isinstance(X, RowBlocks):
+            return self._fit_streamed(X, y, sample_weight)
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None. Pass targets.")
         X, y = self._check_data(X, y, y_numeric=True)
         y = np.asarray(y, dtype=np.float64)
         weight = self._check_weights(sample_weight, len(y))
         constant, bias = self._bias()
+        self._session.open(X, weight, y)
         task = self._solve_task(
             _ROWS[self.loss],
             X,
@@ -105,6 +114,19 @@ class LinearSVR(RegressorMixin, LinearSVM):  # type: ignore[misc]
         self.coef_ = task.weights
         self.intercept_ = np.array([task.bias]) if self.fit_intercept else 0.0
         self._keep_tasks([task])
+        return self
+
+    def _fit_streamed(self, blocks: RowBlocks, y: Any, sample_weight: Any) -> Any:
+        """The same over rows that are not in memory."""
+        target = np.asarray(check_streamed(self, blocks, y), dtype=np.float64)
+        weight = self._check_weights(sample_weight, target.size)
+        result = solve_rows(self, _ROWS[self.loss], blocks, target, weight, 0)
+        self._keep_starts([])
+        self.coef_, self.parametric_coef_ = result.weights, np.empty((1, 0))
+        self.intercept_ = np.array([result.bias]) if self.fit_intercept else 0.0
+        self.n_iter_ = result.iterations
+        # The caller of fit, which is wrapped three times, is one further up.
+        self._keep_verdict([result.certificate], [result.history], [result.status], result.solver, shown=6)
         return self
 
     def predict(self, X: Any) -> NDArray[np.float64]:

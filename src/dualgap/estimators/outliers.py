@@ -13,6 +13,7 @@ from sklearn.utils.validation import _num_samples
 from dualgap.estimators.base import SHARED_CONSTRAINTS, KernelSVM
 from dualgap.estimators.detector import Detector
 from dualgap.estimators.parameters import documented
+from dualgap.estimators.session import controlled
 from dualgap.kernels.functions import diagonal
 from dualgap.kernels.lowrank import LowRankGram
 from dualgap.kernels.points import prepare
@@ -28,6 +29,7 @@ class _OutlierDetector(Detector, KernelSVM):  # type: ignore[misc]
     """Fitting and prediction of both detectors."""
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @controlled
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Fit the model.
 
@@ -47,8 +49,9 @@ class _OutlierDetector(Detector, KernelSVM):  # type: ignore[misc]
         X, _ = self._check_fit_data(X, None)
         n = _num_samples(X)
         weight = self._check_weights(sample_weight, n)
-        gram = self._make_gram(X, weight)
-        solved = self._solve_task(gram, None, weight, self._phi(X, n))
+        self._session.open(X, weight)
+        gram, kept = self._make_gram(X, weight), self._starts(1, self._same(X))[0]
+        solved = self._solve_task(gram, None, weight, self._phi(X, n), number=0, kept=kept)
         self._keep_expansion(X, solved.model, gram)
         self.n_iter_ = solved.result.iterations
         self._keep_model(solved.model, gram)
@@ -109,6 +112,9 @@ class OneClassSVM(_OutlierDetector):
         gap_tol: float | None = None,
         time_limit: float | None = None,
         callback: Any = None,
+        warm_start: bool = False,
+        checkpoint: Any = None,
+        on_interrupt: str = "raise",
         parametric: Any = None,
         n_jobs: int | None = None,
         solver_options: dict[str, Any] | None = None,
@@ -154,6 +160,9 @@ class SVDD(_OutlierDetector):
         gap_tol: float | None = None,
         time_limit: float | None = None,
         callback: Any = None,
+        warm_start: bool = False,
+        checkpoint: Any = None,
+        on_interrupt: str = "raise",
         parametric: Any = None,
         n_jobs: int | None = None,
         solver_options: dict[str, Any] | None = None,

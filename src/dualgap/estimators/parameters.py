@@ -33,8 +33,8 @@ tol : float, default=1e-3
     float64 (with ``solver="auto"``), which takes a few milliseconds.
 cache_size : float, default=200
     Megabytes for kernel values.
-verbose : bool, default=False
-    Print a line a second.
+verbose : bool or int, default=False
+    Show the gap on its way to the goal and the time left; from 2 on, print a line for every event.
 max_iter : int, default=-1
     Iterations at most; -1 for no limit.""",
     "classifier": """class_weight : dict, "balanced" or None
@@ -83,11 +83,9 @@ dual : bool or "auto"
     Relative duality gap to reach, where `gap_tol` is None. (LIBLINEAR's `tol` is one of gradients.) Tasks of up to 256
     variables are then finished to the precision of float64, with the squared weights for a penalty.
 verbose : int, default=0
-    Print a line a second.
+    Show the gap on its way to the goal and the time left; from 2 on, print a line for every event.
 max_iter : int, default=1000
     Newton steps, or passes over the data, at most; -1 for no limit.
-warm_start : bool, default=False
-    Keep the dual solution of a fit, and start the next one from it where samples and tasks are as many.
 cache_size : float, default=200
     Megabytes for kernel values, which only solvers that are not made for linear models ask for.""",
     "compatible": """random_state : int, RandomState or None
@@ -100,6 +98,15 @@ time_limit : float or None
     Seconds at most for each task.
 callback : callable or None
     Called with an `Event` between chunks of work; returning True stops.
+warm_start : bool, default=False
+    Keep the solution of a fit, and start the next one from it where samples and classes are as many.
+checkpoint : path-like or None, default=None
+    A file to keep the state of the fit in: at most every ten seconds, at its end and when it is interrupted. Where the
+    file exists, `fit` goes on from there; one that belongs to other data or parameters is an error. It stays after a
+    fit.
+on_interrupt : {"raise", "keep"}, default="raise"
+    What Ctrl-C does: raise, and leave the estimator as it was, or end the fit with the best solution so far and its
+    certificate (and a warning).
 parametric : list of callables, callable or None
     Functions phi_j of X whose unpenalised combination is added to the decision function.
 n_jobs : int or None
@@ -115,6 +122,15 @@ time_limit : float or None
     Seconds at most for each binary task.
 callback : callable or None
     Called with an `Event` between chunks of work; returning True stops.
+warm_start : bool, default=False
+    Keep the solution of a fit, and start the next one from it where samples and classes are as many.
+checkpoint : path-like or None, default=None
+    A file to keep the state of the fit in: at most every ten seconds, at its end and when it is interrupted. Where the
+    file exists, `fit` goes on from there; one that belongs to other data or parameters is an error. It stays after a
+    fit.
+on_interrupt : {"raise", "keep"}, default="raise"
+    What Ctrl-C does: raise, and leave the estimator as it was, or end the fit with the best solution so far and its
+    certificate (and a warning).
 parametric : list of callables, callable or None
     Functions phi_j of X whose unpenalised combination is added to the decision function.
 n_jobs : int or None

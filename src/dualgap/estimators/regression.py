@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from dualgap.estimators.base import SHARED_CONSTRAINTS, KernelSVM
 from dualgap.estimators.parameters import documented
+from dualgap.estimators.session import controlled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,6 +22,7 @@ class _KernelRegressor(RegressorMixin, KernelSVM):  # type: ignore[misc]
     """Fitting and prediction of both regressors."""
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @controlled
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Fit the model.
 
@@ -43,8 +45,9 @@ class _KernelRegressor(RegressorMixin, KernelSVM):  # type: ignore[misc]
         check_consistent_length(X, y)
         y = np.asarray(y, dtype=np.float64)
         weight = self._check_weights(sample_weight, len(y))
-        gram = self._make_gram(X, weight)
-        solved = self._solve_task(gram, y, weight, self._phi(X, len(y)))
+        self._session.open(X, weight, y)
+        gram, kept = self._make_gram(X, weight), self._starts(1, self._same(X))[0]
+        solved = self._solve_task(gram, y, weight, self._phi(X, len(y)), number=0, kept=kept)
         model = solved.model
         self._keep_expansion(X, model, gram)
         self.intercept_ = np.array([model.bias])
@@ -103,6 +106,9 @@ class SVR(_KernelRegressor):
         gap_tol: float | None = None,
         time_limit: float | None = None,
         callback: Any = None,
+        warm_start: bool = False,
+        checkpoint: Any = None,
+        on_interrupt: str = "raise",
         parametric: Any = None,
         n_jobs: int | None = None,
         solver_options: dict[str, Any] | None = None,
@@ -146,6 +152,9 @@ class NuSVR(_KernelRegressor):
         gap_tol: float | None = None,
         time_limit: float | None = None,
         callback: Any = None,
+        warm_start: bool = False,
+        checkpoint: Any = None,
+        on_interrupt: str = "raise",
         parametric: Any = None,
         n_jobs: int | None = None,
         solver_options: dict[str, Any] | None = None,

@@ -28,8 +28,8 @@ VERSION: Final = 1
 LINEAR: Final = (LinearSVC, LinearSVR, LinearOneClassSVM, LinearSVDD)
 ESTIMATORS: Final[dict[str, Any]] = {cls.__name__: cls for cls in (SVC, NuSVC, SVR, NuSVR, OneClassSVM, SVDD, *LINEAR)}
 CLASSIFIERS: Final = (SVC, NuSVC)
-# Never stored: a callback watches a fit that is over, and functions are given again by who loads the file.
-DROPPED: Final = frozenset({"callback", "parametric"})
+# Never stored: callback and checkpoint are of a fit that is over, and functions are given again by who loads the file.
+DROPPED: Final = frozenset({"callback", "checkpoint", "parametric"})
 # Labels that are numbers are stored in the widest type of their kind and come back in their own.
 LABEL_STORAGE: Final = {"b": np.bool_, "i": np.int64, "u": np.int64, "f": np.float64}
 LABEL_TYPES: Final = frozenset(

@@ -105,10 +105,10 @@ class FullGram:
         The data and kernel it is made of.
     """
 
-    factor = None
-
     def __init__(self, matrix: NDArray[Any] | None, *, psd: bool = False, source: KernelGram | None = None) -> None:
         self.source = source
+        # The rows of a linear kernel: solvers that work on them need no entries, and hard problems are theirs.
+        self.factor: Any = None if source is None else source.factor
         self._original: FullGram | None = None
         self.evaluations = 0
         self.psd = psd

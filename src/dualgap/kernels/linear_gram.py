@@ -6,6 +6,7 @@ penalised like a weight: one more feature, of the value sqrt(constant), that nob
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,6 +47,11 @@ class LinearGram:
 
     def diag(self) -> NDArray[np.float64]:
         """The diagonal."""
+        return self._diagonal
+
+    @cached_property
+    def _diagonal(self) -> NDArray[np.float64]:
+        """Kept, because it takes a pass over the data and several ask for it."""
         return self.operator.squared_norms()
 
     def block(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> NDArray[np.float64]:

@@ -37,7 +37,7 @@ MORE, SETTLED, NEED_ROW = 0, 1, 2
 # Curvature below which a variable is flat (a zero row): its step runs to a bound, and it serves no Hessian.
 _FLAT = 1e-12
 # Steps of a chunk, entry updates and multiplications in rows it may cost: a tenth of a second or so.
-_CHUNK_STEPS, _CHUNK_UPDATES, _CHUNK_PRODUCTS = 1000, 20_000_000, 200_000_000
+_CHUNK_STEPS, _CHUNK_UPDATES, _CHUNK_PRODUCTS = 1000, 20_000_000, 50_000_000
 # Restored points whose violation exceeds the tolerance this many times in a row are rounding.
 _PATIENCE = 8
 

@@ -59,7 +59,7 @@ _HELD = 1.2
 # Pair steps on a chunk at most, for each of its variables: rounded rows can send them in circles.
 _STEPS_EACH = 1000
 # Entry updates, and multiplications in rows that have to be computed, between two looks at limits and callbacks.
-_LOOK_UPDATES, _LOOK_PRODUCTS = 20_000_000, 200_000_000
+_LOOK_UPDATES, _LOOK_PRODUCTS = 20_000_000, 50_000_000
 # Chunks after which a violation that has not fallen by a tenth is looked at in exact arithmetic.
 _FELL, _PATIENCE = 0.9, 20
 

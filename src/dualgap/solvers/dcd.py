@@ -45,6 +45,7 @@ from dualgap.solvers import _dcd_layout as at
 from dualgap.solvers import _dcd_sweep as sweeps
 from dualgap.solvers._dcd_bias import penalties, residuals, restore
 from dualgap.solvers._dcd_items import Items
+from dualgap.solvers._dcd_part import Part as Part
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

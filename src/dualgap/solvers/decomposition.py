@@ -62,7 +62,7 @@ _HELD = 1.2
 # because rounding may keep its goal out of reach.
 _STEPS_EACH, _PAPER_STEPS_EACH = 50, 1000
 # Entry updates between two looks at limits and callbacks: a tenth of a second or so.
-_LOOK_UPDATES, _LOOK_PRODUCTS = 20_000_000, 200_000_000
+_LOOK_UPDATES, _LOOK_PRODUCTS = 20_000_000, 50_000_000
 # Otherwise a look for every 1000 variables (every n, but not less than 100) that have been in a working set, or an
 # eighth of the iterations done so far.
 _LOOK_LEAST, _LOOK_MOST, _LOOK_SHARE = 100, 1000, 8

@@ -17,9 +17,14 @@ the columns of D, normalised, are
 That every ``v = Ad`` in store still belongs to its d is checked at each gradient: ``v'u`` must be ``d'(A'u)``. What has
 been lost to rounding is dropped, and ``Ax`` itself, where it has drifted, is computed anew: the only further products.
 
-Cost of an iteration: one product with A and one with A', and O((m + n) M^2) for each Newton step in a subspace of M
-directions; memory 2 M vectors. With `steps=1` and without Nemirovski's directions it is the conjugate gradient method
-once the objective is quadratic. Use it for large or structured A, where products are what costs.
+A kernel machine with the norm of feature space (``psi = 0``, ``energy a'Ka``) has the gradient ``K(u + 2 energy a)`` in
+its coefficients, and ``u + 2 energy a`` in feature space itself: K^{-1} is the preconditioner, and costs less than
+nothing, for ``K(u + 2 energy a)`` is the sum of ``Ku`` and ``Ka``, which are there. One product an iteration is left.
+
+Cost of an iteration: one product with A and one with A' (one alone in feature space), and O((m + n) M^2) for each
+Newton step in a subspace of M directions; memory 2 M vectors. With `steps=1` and without Nemirovski's directions it is
+the conjugate gradient method once the objective is quadratic. Use it for large or structured A, where products are what
+costs.
 """
 
 from __future__ import annotations
@@ -77,6 +82,9 @@ class Options:
         Whether the two directions of Nemirovski belong to it.
     preconditioner : ndarray, callable or None
         M, as a diagonal or as ``M(g)``: an approximation of the inverse Hessian.
+    feature_space : bool
+        Whether the gradient of a kernel machine is that of feature space, without a product of its own; False means
+        that in the coefficients.
     subspace_tol : float
         How far the gradient in the subspace falls at each iteration, relatively. With eight steps or more a hundredth
         takes as few iterations; with one, the conjugacy of the steps is lost by it (madelon does not converge).
@@ -90,6 +98,7 @@ class Options:
     gradients: int = 0
     nemirovski: bool = True
     preconditioner: NDArray[np.float64] | Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
+    feature_space: bool = True
     subspace_tol: float = 1e-4
     subspace_steps: int = 30
 
@@ -124,6 +133,7 @@ def solve(
     x = np.zeros(problem.n) if start is None else np.array(start, dtype=np.float64)
     z = A.matvec(x) if np.any(x) else np.zeros(problem.m)
     directions = _Directions(problem, options, x, z)
+    in_feature_space = options.feature_space and options.preconditioner is None and _has_feature_space(problem)
     iteration, at_rest, drifted = 0, Standstill(_PATIENCE), _DRIFTED
     while True:
         u, r = problem.slopes(x, z)
@@ -147,13 +157,38 @@ def solve(
             status = Status.STALLED
         if status is not None:
             return Descent(x, iteration, A.products, status)
-        d = _preconditioned(gradient, options)
-        D, V = directions.with_gradient(x, z, d, A.matvec(d))
+        if in_feature_space:
+            d, image = _feature_gradient(problem, x, z, u, back)
+        else:
+            d = _preconditioned(gradient, options)
+            image = A.matvec(d)
+        D, V = directions.with_gradient(x, z, d, image)
         alpha = subspace.minimise(problem, x, z, D, V, options.subspace_tol, options.subspace_steps)
         step, image = alpha @ D, alpha @ V
         directions.remember(step, image)
         x, z = x + step, z + image
         iteration += 1
+
+
+def _has_feature_space(problem: Composite) -> bool:
+    """Whether the norm of feature space is all that is penalised."""
+    weights = [getattr(problem.regulariser, name, 1.0) for name in ("l1", "l2")]
+    return problem.energy > 0.0 and not any(np.any(weight) for weight in weights)
+
+
+def _feature_gradient(
+    problem: Composite,
+    x: NDArray[np.float64],
+    z: NDArray[np.float64],
+    u: NDArray[np.float64],
+    back: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The gradient in feature space, by its coefficients, and its product with A; the bias has its own, as ever."""
+    m = problem.m
+    d = back.copy()
+    d[:m] = u + 2.0 * problem.energy * x[:m]
+    image = back[:m] + 2.0 * problem.energy * problem.quadratic(x, z)[:m]
+    return d, image + d[m:].sum()
 
 
 def _mismatch(

@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 
 # A chunk is as many steps as there are variables, but at least 100 and at most 1000, or an eighth of the steps done so
 # far: a long run on few variables would otherwise spend its time on looking at the gap. It is never more than 2 * 10^7
-# entry updates or 2 * 10^8 multiplications in rows that had to be computed: a tenth of a second or so, so that
+# entry updates or 5 * 10^7 multiplications in rows that had to be computed: a tenth of a second or so, so that
 # interrupts and time limits are obeyed. Counted, not timed, because where a run looks up must not depend on the clock.
 _CHUNK_LEAST, _CHUNK_MOST, _CHUNK_SHARE = 100, 1000, 8
-_CHUNK_UPDATES, _CHUNK_PRODUCTS = 20_000_000, 200_000_000
+_CHUNK_UPDATES, _CHUNK_PRODUCTS = 20_000_000, 50_000_000
 # Shrinking is tried as often as LIBSVM does.
 _SHRINK_EVERY = 1000
 # Rows are moved together only when that shortens them by a fifth: moving costs a pass over the cache.
