@@ -93,6 +93,9 @@ def _decode_linear(estimator: Any, content: Content, fit: dict[str, Any]) -> int
     estimator.intercept_ = intercept if fit["biased"] else float(intercept[0])
     if isinstance(estimator, LinearOneClassSVM | LinearSVDD):
         estimator.offset_ = content.numbers("offset", (1,))
+        if "reach" in fit:
+            estimator._made_of = natural(fit.get("made_of"), "made_of")
+            estimator._reach = float(number(fit["reach"], "reach"))
     if isinstance(estimator, LinearSVDD):
         estimator.center_ = coef[0] / 2.0  # the weights are twice the centre, exactly
         estimator.radius_ = float(content.numbers("radius", (1,))[0])

@@ -152,7 +152,10 @@ def _encode_weights(estimator: Any) -> tuple[dict[str, NDArray[Any]], dict[str, 
         "intercept": np.asarray(estimator.intercept_, dtype=np.float64).reshape(-1),
         **_scalars(estimator),
     }
-    return arrays, {"sparsified": sp.issparse(coef), "biased": np.ndim(estimator.intercept_) > 0}
+    more = {"sparsified": sp.issparse(coef), "biased": np.ndim(estimator.intercept_) > 0}
+    if hasattr(estimator, "_reach"):  # of a detector's sum over samples, for the rounding of its scores
+        more |= {"made_of": estimator._made_of, "reach": estimator._reach}
+    return arrays, more
 
 
 def _encode_solution(estimator: Any) -> dict[str, NDArray[Any]]:
