@@ -1,6 +1,7 @@
 """Shared settings: Hypothesis profiles, and the real data where there is any."""
 
 import os
+import signal
 
 import numpy as np
 import pytest
@@ -15,6 +16,11 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("dualgap")
+
+
+# A parent in the background has the signal ignored, and passes that on; tests of interrupts send it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ ROOT = Path(dualgap.__file__).parent
 
 # A module imports from its own layer and those before it.
 LAYERS = (
-    ("atomic", "tensors", "result", "constraints", "problem", "multipliers", "feasibility"),
+    ("_vector_passes", "atomic", "tensors", "result", "constraints", "problem", "multipliers", "feasibility"),
     ("smooth_abs", "losses", "regularisers", "composite"),
     ("kernels",),
     ("operators", "line_search"),

@@ -209,7 +209,7 @@ def _reach(
     if np.any(down):
         largest = min(largest, float(np.min(low[down] / u[down])))
     if problem.energy:
-        return largest
+        return largest * (1.0 - _EDGE)
     return min(largest, regulariser.reach(-back[problem.penalised])) * (1.0 - _EDGE)
 
 

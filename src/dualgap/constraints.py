@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numba as nb
 import numpy as np
 
 if TYPE_CHECKING:
@@ -93,23 +92,13 @@ def split(F: NDArray[np.float64], e: NDArray[np.float64]) -> Groups | None:
 
 def infeasibility(problem: DualQP, a: NDArray[np.float64]) -> float:
     """Largest violation of ``F'a = e`` relative to the sums it is made of, and of the box."""
+    from dualgap._vector_passes import missed
+
     residual, terms = problem.e.copy(), np.zeros(problem.k)
-    outside = _missed(np.asarray(a, dtype=np.float64), problem.lo, problem.hi, problem.F, residual, terms)
+    outside = missed(np.asarray(a, dtype=np.float64), problem.lo, problem.hi, problem.F, residual, terms)
     if problem.k == 0:
         return outside
     return max(outside, float(np.max(np.abs(residual) / np.maximum(terms, 1.0))))
-
-
-@nb.njit(cache=True, nogil=True)
-def _missed(a, lo, hi, F, residual, terms):  # type: ignore[no-untyped-def]
-    """How far `a` is outside the box; ``F'a`` is taken off `residual` and ``|F|'|a|`` added to `terms`."""
-    outside = 0.0
-    for i in range(a.size):
-        outside = max(outside, lo[i] - a[i], a[i] - hi[i])
-        for j in range(residual.size):
-            residual[j] -= F[i, j] * a[i]
-            terms[j] += abs(F[i, j] * a[i])
-    return outside
 
 
 def feasible_start(problem: DualQP, near: NDArray[np.float64] | None = None) -> NDArray[np.float64]:

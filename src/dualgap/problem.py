@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numba as nb
 import numpy as np
 
 from dualgap.constraints import Groups, split
@@ -94,7 +93,9 @@ class DualQP:
         if self.index.min() < 0 or self.index.max() >= self.gram.n:
             raise ValueError(f"index must lie in [0, {self.gram.n}), the points of the Gram matrix.")
         check_kernel_values(self.gram.diag())
-        fault = _fault(self.sign, self.ridge, self.f0, self.lo, self.hi, self.F, self.e)
+        from dualgap._vector_passes import fault_of
+
+        fault = fault_of(self.sign, self.ridge, self.f0, self.lo, self.hi, self.F, self.e)
         if fault:
             raise ValueError(_FAULTS[fault])
 
@@ -123,6 +124,7 @@ class DualQP:
         return split(self.F, self.e)
 
 
+# What `_vector_passes.fault_of` finds, by its answer.
 _FAULTS = {
     1: "sign must be +1 or -1 for every variable.",
     2: "ridge must be finite and non-negative.",
@@ -132,29 +134,6 @@ _FAULTS = {
     6: "F must be finite.",
     7: "e must be finite.",
 }
-
-
-@nb.njit(cache=True, nogil=True)
-def _fault(sign, ridge, f0, lo, hi, F, e):  # type: ignore[no-untyped-def]
-    """Key of the first of `_FAULTS` that is met; 0 if none. In one pass, because small fits feel every microsecond."""
-    for i in range(sign.size):
-        if abs(sign[i]) != 1.0:
-            return 1
-        if not 0.0 <= ridge[i] < np.inf:
-            return 2
-        if not np.isfinite(f0[i]):
-            return 3
-        if not np.isfinite(lo[i]):
-            return 4
-        if not lo[i] <= hi[i]:
-            return 5
-        for j in range(e.size):
-            if not np.isfinite(F[i, j]):
-                return 6
-    for j in range(e.size):
-        if not np.isfinite(e[j]):
-            return 7
-    return 0
 
 
 def check_kernel_values(values: NDArray[Any]) -> None:

@@ -185,6 +185,8 @@ def test_time_limit(d):
     points, y = data(n=8000, d=d, seed=1)
     y = np.where(np.random.default_rng(0).random(len(y)) < 0.3, 1 - y, y)
     model = SVC(C=1e4, gap_tol=1e-9, time_limit=0.3)  # without a limit it takes many seconds
+    with pytest.warns(ConvergenceWarning):
+        model.fit(points, y)  # compiles, or loads what is compiled
     began = time.perf_counter()
     with pytest.warns(ConvergenceWarning, match=r"time_limit=0\.3"):
         model.fit(points, y)

@@ -24,7 +24,7 @@ MODULES = ("test_svm", "test_sparse", "test_bounds")
 PRIVATE = "writes to a private attribute that only LIBSVM's wrapper has"
 QUICK = "a limit of two steps is meant to be too few, and is not: the solution is reached within"
 WIDER = "asks for an error where this package has an answer"
-PROBABILITY = "probability"
+PROBABILITY = "scikit-learn deprecates probability; here it stays"
 # A test, or one of its cases.
 NOT_OURS = {
     "test_svm_tweak_params": PRIVATE,
@@ -41,13 +41,8 @@ NOT_OURS = {
     "test_sparse_timeout": QUICK,
     "test_svm_svc_ovr_tie_breaking[NuSVC]": "needs biases off zero by rounding: here they are zero",
     "test_svm_custom_kernel_not_array_input[SVC]": "its kernel is wrong unless asked for all samples against all",
-    "test_svm_probability": PROBABILITY,
-    "test_svm_hasattr_predict_proba": PROBABILITY,
     "test_svm_probability_raises_futurewarning": PROBABILITY,
     "test_svm_svc_nusvc_probA_probB_deprecated": PROBABILITY,
-    "test_sparse_svc": PROBABILITY,
-    "test_sparse_unsorted_indices": PROBABILITY,
-    "test_sparse_sparse_svc_clone_with_callable_kernel": PROBABILITY,
 }
 
 

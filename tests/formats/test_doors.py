@@ -7,7 +7,7 @@ import pytest
 
 MODULES = (
     "dualgap.formats.model",
-    "dualgap.formats.atomic",
+    "dualgap.atomic",
     "dualgap.formats.libsvm_model",
     "dualgap.formats.liblinear_model",
     "dualgap.estimators.sklearn_models",
