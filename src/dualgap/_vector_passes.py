@@ -1,4 +1,4 @@
-"""Compiled passes over the vectors of a problem, imported at first use: `DualQP` itself must not cost Numba's second."""
+"""Compiled passes over the vectors of a problem, imported at first use: `DualQP` must not cost Numba's second."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 @nb.njit(cache=True, nogil=True)
 def fault_of(sign, ridge, f0, lo, hi, F, e):  # type: ignore[no-untyped-def]
-    """Key of the first of `problem._FAULTS` that is met; 0 if none. In one pass, because small fits feel every microsecond."""
+    """Key of the first of `problem._FAULTS` that is met, 0 if none; one pass, because small fits feel microseconds."""
     for i in range(sign.size):
         if abs(sign[i]) != 1.0:
             return 1

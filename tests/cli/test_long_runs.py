@@ -90,8 +90,8 @@ def test_a_checkpoint_of_another_run_is_a_mistake_in_the_command(data, tmp_path)
 def test_ctrl_c_on_a_real_process_writes_the_model(tmp_path):
     data, model = tmp_path / "noise.npz", tmp_path / "model"
     rng = np.random.default_rng(0)
-    np.savez(data, X=rng.normal(size=(4000, 20)), y=rng.choice([-1.0, 1.0], 4000))  # minutes of work
-    command = [sys.executable, "-m", "dualgap", "train", str(data), "-C", "1000", "--gap-tol", "1e-9", "-o", str(model)]
+    np.savez(data, X=rng.normal(size=(20_000, 20)), y=rng.choice([-1.0, 1.0], 20_000))  # minutes of work
+    command = [sys.executable, "-m", "dualgap", "train", str(data), "-C", "1e5", "--gap-tol", "1e-12", "-o", str(model)]
     process = subprocess.Popen(
         [*command, "--on-interrupt", "keep", "--checkpoint", str(tmp_path / "run.ckpt")],
         stdout=subprocess.PIPE,
@@ -101,8 +101,8 @@ def test_ctrl_c_on_a_real_process_writes_the_model(tmp_path):
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
-        assert "4,000 samples" in process.stdout.readline()
-        time.sleep(4.0)  # loading compiled code comes next; the signal is to hit the training
+        assert "20,000 samples" in process.stdout.readline()
+        time.sleep(5.0)  # loading compiled code comes next; the signal is to hit the training
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=60)
     finally:
