@@ -79,3 +79,9 @@ def test_docs_example_scripts_run(
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(script), run_name="__main__")
     assert capsys.readouterr().out.strip()
+
+
+def test_docs_api_reference_is_that_of_the_docstrings() -> None:
+    made = runpy.run_path(str(ROOT / "docs" / "api_reference.py"))
+    assert (ROOT / "docs" / "api.md").read_text(encoding="utf-8") == made["page"](), "python docs/api_reference.py"
+    assert {name for names in made["GROUPS"].values() for name in names} <= set(dualgap.__all__)
