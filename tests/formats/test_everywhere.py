@@ -1,4 +1,4 @@
-"""One model, five places: here, svm-predict, ONNX Runtime, scikit-learn and a fresh Python process agree on real data."""
+"""One model in five places: here, svm-predict, ONNX Runtime, scikit-learn and a fresh Python process agree."""
 
 from __future__ import annotations
 
