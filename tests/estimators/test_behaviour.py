@@ -507,7 +507,7 @@ def test_interrupt():
             process.send_signal(signal.SIGINT)
             sent = time.perf_counter()
             assert process.stdout.readline() == "interrupted\n"
-            assert time.perf_counter() - sent < 1.0  # the interpreter's own shutdown is not counted
+            assert time.perf_counter() - sent < 4.0  # far less on an idle machine; the fit would take minutes
             process.communicate(timeout=20)
             assert process.returncode == 0
         finally:
