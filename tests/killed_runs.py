@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from processor import processor_seconds
 
 import dualgap
 from dualgap import checkpoint
@@ -45,10 +46,10 @@ def child(path, every=0.0):
 
 
 def ended(pid):
-    """The exit status as `subprocess` counts it, and how long that took to come."""
-    began = time.perf_counter()
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    return code, time.perf_counter() - began
+    """The exit status as `subprocess` counts it, and the processor's seconds that it took to come."""
+    used = processor_seconds(pid)
+    _, status, usage = os.wait4(pid, 0)
+    return os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime - used
 
 
 def between_writings(folder):

@@ -281,7 +281,7 @@ def test_kills_at_any_moment_leave_a_file_to_go_on_from(ends):
 def test_signals_are_answered_within_a_second_and_after_writing(ends, name, code):
     told = ends[name]
     assert told["code"] == code
-    assert told["took"] < 4.0  # 0.05 on an idle machine; here other tests use the cores
+    assert told["took"] < 1.0
     assert told["iterations"] > 0
 
 

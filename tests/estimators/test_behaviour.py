@@ -9,6 +9,7 @@ import sys
 import time
 import tracemalloc
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -25,6 +26,9 @@ from sklearn.preprocessing import StandardScaler
 
 import dualgap
 from dualgap import SVC, SVDD, SVR, Certificate, Event, History, NuSVC, NuSVR, OneClassSVM, Status
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from processor import processor_seconds
 
 ALL = (SVC, NuSVC, SVR, NuSVR, OneClassSVM, SVDD)
 each = pytest.mark.parametrize("estimator", ALL)
@@ -184,14 +188,14 @@ def test_time_limit(d):
     """Rows of many features cost more than steps: the clock must be looked at between them."""
     points, y = data(n=8000, d=d, seed=1)
     y = np.where(np.random.default_rng(0).random(len(y)) < 0.3, 1 - y, y)
-    model = SVC(C=1e4, gap_tol=1e-9, time_limit=0.3, n_jobs=2)  # without a limit it takes many seconds
+    model = SVC(C=1e4, gap_tol=1e-9, time_limit=0.3, n_jobs=1)  # without a limit it takes many seconds
     with pytest.warns(ConvergenceWarning):
         model.fit(points, y)  # compiles, or loads what is compiled
-    # The processor's seconds of two threads: others may be using the cores, and a second of theirs is not ours.
+    # The processor's seconds of one thread: others may be using the cores, and a second of theirs is not ours.
     began = time.process_time()
     with pytest.warns(ConvergenceWarning, match=r"time_limit=0\.3"):
         model.fit(points, y)
-    assert time.process_time() - began < 2 * (0.3 + 1.0)
+    assert time.process_time() - began < 0.3 + 1.0
     assert model.status_ is Status.TIME_LIMIT
     assert model.fit_status_ == 1
 
@@ -504,10 +508,10 @@ def test_interrupt():
             assert process.stdout.readline() == "begun\n"
             time.sleep(1.0)  # into the fit
             assert process.poll() is None
+            used = processor_seconds(process.pid)
             process.send_signal(signal.SIGINT)
-            sent = time.perf_counter()
             assert process.stdout.readline() == "interrupted\n"
-            assert time.perf_counter() - sent < 4.0  # far less on an idle machine; the fit would take minutes
+            assert processor_seconds(process.pid) - used < 1.0
             process.communicate(timeout=20)
             assert process.returncode == 0
         finally:
