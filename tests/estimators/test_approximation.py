@@ -238,7 +238,7 @@ def test_file_of_several_classes(tmp_path):
 
 
 def test_a_file_with_another_approximation_is_refused(tmp_path):
-    from dualgap.formats.tensors import ModelFileError, read_tensors, write_tensors
+    from dualgap.tensors import ModelFileError, read_tensors, write_tensors
 
     X, y = load_iris(return_X_y=True)
     path = tmp_path / "model"

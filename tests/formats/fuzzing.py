@@ -22,7 +22,7 @@ from dualgap.datasets import DataFileError
 from dualgap.datasets import load as load_data
 from dualgap.formats.liblinear_model import read_liblinear_model, write_liblinear_model
 from dualgap.formats.libsvm_model import read_libsvm_model, write_libsvm_model
-from dualgap.formats.tensors import ModelFileError
+from dualgap.tensors import ModelFileError
 
 # How a reader is called, the one exception that it documents, and the suffix that its files have.
 READERS = {

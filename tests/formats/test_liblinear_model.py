@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import dualgap
 from dualgap.formats.liblinear_model import read_liblinear_model, write_liblinear_model
-from dualgap.formats.tensors import ModelFileError
+from dualgap.tensors import ModelFileError
 
 programs = pytest.mark.skipif(
     shutil.which("liblinear-train") is None or shutil.which("liblinear-predict") is None,

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import dualgap
 from dualgap.formats.libsvm_model import read_libsvm_model, write_libsvm_model
-from dualgap.formats.tensors import ModelFileError
+from dualgap.tensors import ModelFileError
 
 MACHINES = {
     "c_svc": dualgap.SVC,

@@ -13,9 +13,9 @@ from numpy.testing import assert_array_equal
 
 import dualgap
 from dualgap.formats import model as model_file
-from dualgap.formats.tensors import ModelFileError, read_tensors, write_tensors
 from dualgap.kernels.functions import Kernel
 from dualgap.result import History, Status
+from dualgap.tensors import ModelFileError, read_tensors, write_tensors
 
 CLASSIFIERS = [dualgap.SVC, dualgap.NuSVC]
 OTHERS = [dualgap.SVR, dualgap.NuSVR, dualgap.OneClassSVM, dualgap.SVDD]

@@ -15,8 +15,8 @@ from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_array_equal
 
 from dualgap import tensors
-from dualgap.formats.atomic import atomic_write
-from dualgap.formats.tensors import ModelFileError, read_tensors, write_tensors
+from dualgap.atomic import atomic_write
+from dualgap.tensors import ModelFileError, read_tensors, write_tensors
 
 DTYPES = [np.float64, np.float32, np.int64, np.int32, np.uint8, np.bool_]
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)

@@ -54,7 +54,7 @@ def save_plot(report: Report, path: Path) -> None:
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    from dualgap.formats.atomic import atomic_write
+    from dualgap.atomic import atomic_write
 
     results = [result for result in report.problems if _has_points(result)]
     across = min(_ACROSS, max(len(results), 1))

@@ -224,7 +224,7 @@ def best_peer(comparisons: list[Comparison], precision: str) -> Comparison | Non
 
 def write_report(report: Report, path: Path) -> None:
     """Write the file, all at once."""
-    from dualgap.formats.atomic import atomic_write
+    from dualgap.atomic import atomic_write
 
     parts = asdict(report)
     content = {"format": _format(parts.pop("kind")), "schema": _SCHEMA, **parts}

@@ -119,7 +119,7 @@ def save_curves(curves: list[Curve], path: Path, title: str) -> None:
     check_plot(path)
     from matplotlib.figure import Figure
 
-    from dualgap.formats.atomic import atomic_write
+    from dualgap.atomic import atomic_write
 
     figure = Figure(figsize=(6.4, 4.4), facecolor="white", layout="constrained")
     axes = figure.subplots()

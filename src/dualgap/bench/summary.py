@@ -154,7 +154,7 @@ def read_summary(path: Path) -> dict[str, Any]:
 
 def write_summary(summary: Mapping[str, Any], path: Path) -> None:
     """Write the file, all at once."""
-    from dualgap.formats.atomic import atomic_write
+    from dualgap.atomic import atomic_write
 
     with atomic_write(path) as file:
         file.write(json.dumps(summary, indent=1).encode() + b"\n")

@@ -190,10 +190,10 @@ _L1_NOTE = (
 
 def _save(reports: dict[str, Report], latest: str, output: Path) -> None:
     """Picture, page, summary and contents of the folder; what the folder has of other kinds stays in all of them."""
+    from dualgap.atomic import atomic_write
     from dualgap.bench.page import render
     from dualgap.bench.results import read_report
     from dualgap.bench.summary import PAGE, SUMMARY, file_of, section, summarise, write_summary
-    from dualgap.formats.atomic import atomic_write
     from dualgap.reproduce import store
     from dualgap.reproduce.experiments import LIMITS
 

@@ -54,7 +54,7 @@ def read(file: Path, label_column: str, header: bool | None, kernel: str) -> Dat
 
 def write_json(content: dict[str, Any], path: Path) -> None:
     """Write plain data; a file that was there is replaced at once or not at all."""
-    from dualgap.formats.atomic import atomic_write
+    from dualgap.atomic import atomic_write
 
     text = json.dumps(content, indent=2, allow_nan=False) + "\n"
     with atomic_write(path) as file:

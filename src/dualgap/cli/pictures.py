@@ -61,7 +61,7 @@ def _save(size: tuple[float, float], draw: Callable[[Any], None], path: Path) ->
     # Not pyplot: a command keeps no figures, and needs no display.
     from matplotlib.figure import Figure
 
-    from dualgap.formats.atomic import atomic_write
+    from dualgap.atomic import atomic_write
 
     figure = Figure(figsize=size, facecolor="white", layout="constrained")
     draw(figure)

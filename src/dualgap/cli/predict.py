@@ -69,7 +69,7 @@ def _write(text: str, output: Path | None) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
         return
-    from dualgap.formats.atomic import atomic_write
+    from dualgap.atomic import atomic_write
 
     with atomic_write(output) as file:
         file.write(text.encode("utf-8"))

@@ -108,7 +108,7 @@ def _file_labels(path: Path) -> NDArray[np.int64]:
 
 
 def _write(path: Path, text: str) -> None:
-    from dualgap.formats.atomic import atomic_write
+    from dualgap.atomic import atomic_write
 
     with atomic_write(path) as file:
         file.write(text.encode("ascii"))

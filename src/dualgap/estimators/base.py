@@ -15,7 +15,6 @@ from sklearn.utils.validation import _num_samples, check_array, check_is_fitted,
 from dualgap import approximation
 from dualgap.certificate import exact_gradient
 from dualgap.estimators.certified import RUN_CONSTRAINTS, CertifiedEstimator
-from dualgap.estimators.weighted import weighted_variance
 from dualgap.finish import finish
 from dualgap.formulations import FORMULATIONS, Model, build, parametric_values, recover
 from dualgap.kernels.contraction import contract
@@ -24,6 +23,7 @@ from dualgap.kernels.gram import make_gram
 from dualgap.kernels.lowrank import APPROXIMATIONS, LowRankGram
 from dualgap.kernels.points import prepare
 from dualgap.kernels.threads import share, thread_count
+from dualgap.kernels.variance import weighted_variance
 from dualgap.path.starts import scaled_start
 from dualgap.result import Result
 from dualgap.run import FEW, choose, solve_under

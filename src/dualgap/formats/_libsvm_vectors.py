@@ -11,7 +11,7 @@ from dualgap.datasets.errors import DataFileError
 from dualgap.datasets.libsvm_lines import parse_lines
 from dualgap.datasets.libsvm_rows import INT32_MAX
 from dualgap.formats.model_text import number_text, parse_numbers
-from dualgap.formats.tensors import ModelFileError
+from dualgap.tensors import ModelFileError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import scipy.sparse as sp
 
+from dualgap.atomic import atomic_write
 from dualgap.estimators import LinearOneClassSVM, LinearSVC, LinearSVR
 from dualgap.estimators.foreign import adopt_weights
-from dualgap.formats.atomic import atomic_write
 from dualgap.formats.model_text import (
     Header,
     integer_labels,
@@ -31,7 +31,7 @@ from dualgap.formats.model_text import (
     read_model_text,
     row_text,
 )
-from dualgap.formats.tensors import ModelFileError
+from dualgap.tensors import ModelFileError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -26,13 +26,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from dualgap.atomic import atomic_write
 from dualgap.estimators import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from dualgap.estimators.foreign import adopt_expansion
 from dualgap.formats._libsvm_classes import reorder_machine, reorder_sigmoids
 from dualgap.formats._libsvm_vectors import read_vectors, vector_texts
-from dualgap.formats.atomic import atomic_write
 from dualgap.formats.model_text import Header, integer_labels, number_text, read_model_text, row_text
-from dualgap.formats.tensors import ModelFileError
+from dualgap.tensors import ModelFileError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

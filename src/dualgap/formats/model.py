@@ -1,6 +1,6 @@
 """Fitted estimators in files: what predicts is stored as arrays, what explains as text, and no code at all.
 
-The file has the layout of `dualgap.formats.tensors`. Its arrays are::
+The file has the layout of `dualgap.tensors`. Its arrays are::
 
     support, n_support      rows of the training data that are support vectors; how many (a class)
     support_vectors         these rows; .data, .indices and .indptr where they are sparse
@@ -30,7 +30,7 @@ from dualgap.formats.model_content import Content
 from dualgap.formats.model_layout import ESTIMATORS, FORMAT, LINEAR, VERSION
 from dualgap.formats.model_reading import restore
 from dualgap.formats.model_writing import encode_fit, encode_kernel, encode_params
-from dualgap.formats.tensors import ModelFileError, read_tensors, write_tensors
+from dualgap.tensors import ModelFileError, read_tensors, write_tensors
 
 
 def save(estimator: Any, path: str | os.PathLike[str]) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from dualgap.estimators.calibration import forget
-from dualgap.formats.tensors import ModelFileError
+from dualgap.tensors import ModelFileError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dualgap.formats.model_layout import EXCERPT
-from dualgap.formats.tensors import ModelFileError
+from dualgap.tensors import ModelFileError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -29,10 +29,10 @@ from dualgap.formats.model_layout import (
     VALUES,
     VERSION,
 )
-from dualgap.formats.tensors import ModelFileError
 from dualgap.kernels.functions import NAMES, Kernel
 from dualgap.kernels.lowrank import APPROXIMATIONS
 from dualgap.result import Certificate, Event, History, Status
+from dualgap.tensors import ModelFileError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from dualgap.datasets.number_text import finite_number
-from dualgap.formats.tensors import ModelFileError
+from dualgap.tensors import ModelFileError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -19,10 +19,10 @@ import numpy as np
 import scipy.sparse as sp
 
 import dualgap
+from dualgap.atomic import atomic_write
 from dualgap.estimators import SVDD, LinearSVDD
 from dualgap.formats._onnx_graph import Graph
 from dualgap.formats._onnx_kernels import kernel_sums, of_products, squared_norms
-from dualgap.formats.atomic import atomic_write
 from dualgap.formats.model_layout import ESTIMATORS, LINEAR
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from dualgap.formulations import FORMULATIONS, build, recover
 from dualgap.kernels.functions import Kernel
+from dualgap.kernels.variance import weighted_variance
 from dualgap.path.grams import lasting_gram
 from dualgap.path.held_out import Fold, check_folds, error_of
 from dualgap.path.result import PathResult
@@ -277,5 +278,5 @@ def _resolved(gamma: float | str, X: Any) -> float:
         return 1.0 / X.shape[1]
     if gamma != "scale":
         return float(gamma)
-    variance = float(X.multiply(X).mean() - X.mean() ** 2) if sp.issparse(X) else float(X.var(dtype=np.float64))
+    variance = weighted_variance(X)
     return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0

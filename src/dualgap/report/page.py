@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dualgap.formats.atomic import atomic_write
+from dualgap.atomic import atomic_write
 from dualgap.report.certificates import certificates
 from dualgap.report.fit import fit
 from dualgap.report.headline import headline, opening, worst_first

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from dualgap.formats.atomic import atomic_write
+from dualgap.atomic import atomic_write
 from dualgap.reproduce.drawing import draw, draw_digits
 from dualgap.reproduce.index import render_index
 from dualgap.reproduce.page import render
