@@ -244,6 +244,14 @@ def test_zero_margin_names_the_tolerance():
     assert all(re.search(r"\b(gap_)?tol\b", str(warning.message)) for warning in caught)
 
 
+def test_a_margin_of_zero_is_said_where_fit_was_called():
+    """Labels that are noise: no linear machine has a margin at this nu."""
+    rng = np.random.default_rng(0)
+    with pytest.warns(ConvergenceWarning, match="margin of NuSVC is zero") as caught:
+        NuSVC(nu=0.3, kernel="linear").fit(rng.normal(size=(60, 5)), rng.integers(0, 2, 60))
+    assert [warning.filename for warning in caught] == [__file__]
+
+
 def test_verbose(capsys):
     SVC(verbose=True).fit(X, Y)
     assert "[dualgap]" in capsys.readouterr().out

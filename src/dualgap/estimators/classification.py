@@ -85,7 +85,7 @@ class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
             solved = self._solve_tasks(task, len(self.classes_), gram, len(codes))
         else:
             solved = self._solve_tasks(task, len(pairs), gram, largest)
-        models = [self._scaled(one.model) for one in solved]
+        models = list(map(self._scaled, [one.model for one in solved]))
         if isinstance(gram, LowRankGram):
             self._assemble_over_basis(X, codes, models, gram)
         else:
@@ -465,7 +465,7 @@ class NuSVC(_KernelClassifier):
                 f"unscaled. Ask for gap_tol=1e-6 or a smaller tol first; if the margin stays zero, the classes cannot "
                 f"be told apart, and a larger nu or another kernel is needed.",
                 ConvergenceWarning,
-                stacklevel=5,
+                stacklevel=6,  # the caller of fit, which is wrapped three times
             )
             return model
         return replace(
