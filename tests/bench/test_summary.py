@@ -69,12 +69,22 @@ def test_means_and_bounds():
     assert means["the fastest peer", "float64"]["default"] == {"mean": pytest.approx(2.0), "least": 2.0, "count": 1}
     assert means["scikit-learn", "float64"]["default"]["mean"] == pytest.approx(8.0)
     assert means["the fastest peer", "float32"]["default"]["mean"] == pytest.approx(3.0)
-    # Who was ended at the cap has no ratio: it is counted beside the mean.
+    # Who was ended at the cap has no ratio, but a bound of it.
     assert means["libsvm", "float64"]["tight"] is None
-    assert means["libsvm", "float64"]["tight_capped"] == 1
+    assert means["libsvm", "float64"]["tight_bounds"] == {"mean": pytest.approx(10.0), "count": 1}
     (problem,) = part["problems"]
     assert (problem["default"]["peer"], problem["default"]["ratio"]) == ("libsvm", 2.0)
     assert (problem["tight"]["ratio"], problem["tight"]["at_least"]) == (None, 10.0)
+
+
+def test_a_mean_with_bounds_is_a_bound_itself():
+    reached = replace(kernel_result("second"), tight=[Comparison(runs("libsvm", 2.5), runs(OURS, 1.0))])
+    part = summary.summarise({"kernel": report("kernel", [kernel_result(), reached])})["parts"]["kernel"]
+    mean = next(one for one in part["means"] if one["over"] == "libsvm")
+    assert mean["tight"] == {"mean": pytest.approx(2.5), "least": 2.5, "count": 1}
+    assert mean["tight_bounds"] == {"mean": pytest.approx(5.0), "count": 1}  # the root of 2.5 times 10
+    cell = summary.mean_cell(mean["tight"], mean["tight_bounds"])
+    assert cell == "2.5 (1 problem, least 2.50); at least 5.0 with 1 ended at the cap"
 
 
 def test_linear_peers_have_no_fastest_one_at_default_tolerance():
@@ -95,7 +105,7 @@ def test_markdown_says_all_of_it():
     text = summary.markdown(whole())
     assert "**Kernel machines** (P, 2 cores; dualgap 1; 2030-01-02)" in text
     assert "| scikit-learn, float64 input | 8.0 (1 problem, least 8.00) | – |" in text
-    assert "| libsvm, float64 input | 2.0 (1 problem, least 2.00) | –; 1 more ended at the cap |" in text
+    assert "| libsvm, float64 input | 2.0 (1 problem, least 2.00) | at least 10.0 with 1 ended at the cap |" in text
     assert "1.00 s | 2.00 s (libsvm) | 2.0 | 1.00 s | ended at the cap | > 10 |" in text
     assert "Not run for lack of time: a9a." in text
     assert "| breast_cancer_hinge_C10 | dualgap | 3 | 1.00 s | 2.50 s | 3.00 s |" in text
@@ -212,7 +222,7 @@ def test_l1_machines_stand_beside_the_others(stage, tmp_path, monkeypatch):
     assert ">4.5x" in shown
     text = summary.markdown(summary.read_summary(tmp_path / "bench.json"))
     assert "| highs, float64 input | 3.0 (1 problem, least 3.00) |" in text
-    assert "| liblinear, float64 input | –; 1 more ended at the cap |" in text
+    assert "| liblinear, float64 input | at least 4.5 with 1 ended at the cap |" in text
     assert "| l1_breast_cancer_hinge | L1 hinge C=1 | 20 x 5 | 2.00 s | 6.00 s (highs) | 3.0 |" in text
     assert "L1 machines" in (tmp_path / "bench.html").read_text()
 

@@ -41,8 +41,8 @@ def _means(kind: str, part: Mapping[str, Any]) -> tuple[str, Table]:
     gap = part["settings"]["gap"]
     table = table_of("over", "input", right=("default tolerance", *([] if gap is None else [f"relative gap {gap:g}"])))
     for mean in part["means"]:
-        cells = [mean["over"], mean["precision"], mean_cell(mean["default"], 0)]
-        table.add_row(*cells, *([] if gap is None else [mean_cell(mean["tight"], mean["tight_capped"])]))
+        cells = [mean["over"], mean["precision"], mean_cell(mean["default"])]
+        table.add_row(*cells, *([] if gap is None else [mean_cell(mean["tight"], mean["tight_bounds"])]))
     return TITLES[kind], table
 
 

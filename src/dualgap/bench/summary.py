@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dualgap.bench.results import Compared, Comparison, Report, Runs
 
 SUMMARY, PAGE = "bench.json", "bench.html"
-FORMAT, _SCHEMA = "dualgap bench all", 1
+FORMAT, _SCHEMA = "dualgap bench all", 2
 # Whose ratios are averaged, for which input; None is the fastest peer of each problem.
 _OVER: dict[str, tuple[tuple[str | None, str], ...]] = {
     "kernel": ((None, "float64"), (None, "float32"), ("scikit-learn", "float64"), ("libsvm", "float64")),
@@ -118,7 +118,7 @@ def _mean(report: Report, over: str | None, precision: str, *, named: bool) -> d
     """The geometric means over one peer on both sides; None where there is neither."""
     found: dict[str, Any] = {"over": over or "the fastest peer", "precision": precision}
     for side in ("default", "tight"):
-        ratios, capped = [], 0
+        ratios, bounds = [], []
         for result in report.problems:
             if result.extra:
                 continue
@@ -127,12 +127,15 @@ def _mean(report: Report, over: str | None, precision: str, *, named: bool) -> d
             best = best_peer(mine, precision)
             if best is not None and best.ratio is not None:
                 ratios.append(best.ratio)
-            capped += best is None and any(c.at_least is not None for c in mine)
+            elif found_bounds := [c.at_least for c in mine if c.at_least is not None]:
+                bounds.append(min(found_bounds))  # whoever else is there failed before, and would never get there
         if named and over is None and side == "default":
             ratios = []  # no gap in common, no fastest one
         found[side] = {"mean": geometric_mean(ratios), "least": min(ratios), "count": len(ratios)} if ratios else None
-        found[f"{side}_capped"] = capped
-    return found if found["default"] or found["tight"] or found["tight_capped"] else None
+        found[f"{side}_bounds"] = (
+            {"mean": geometric_mean(ratios + bounds), "count": len(bounds)} if bounds and side == "tight" else None
+        )
+    return found if found["default"] or found["tight"] or found["tight_bounds"] else None
 
 
 def read_summary(path: Path) -> dict[str, Any]:
@@ -200,18 +203,19 @@ def _means_table(means: list[dict[str, Any]], gap: str) -> str:
     rows = []
     for mean in means:
         cells = [f"{mean['over']}, {mean['precision']} input"]
-        cells += [mean_cell(mean["default"], 0)] if usual else []
-        rows.append(cells + ([mean_cell(mean["tight"], mean["tight_capped"])] if gap else []))
+        cells += [mean_cell(mean["default"])] if usual else []
+        rows.append(cells + ([mean_cell(mean["tight"], mean["tight_bounds"])] if gap else []))
     return _table(headings, rows)
 
 
-def mean_cell(mean: Mapping[str, Any] | None, capped: int) -> str:
-    """A mean in a cell: how many problems it is of, the least of them, and how many have a bound only."""
-    beyond = f"; {capped} more ended at the cap" if capped else ""
+def mean_cell(mean: Mapping[str, Any] | None, bounds: Mapping[str, Any] | None = None) -> str:
+    """A mean in a cell: of how many problems, the least of them, and its bound with those that ended at the cap."""
+    beyond = f"at least {bounds['mean']:.1f} with {bounds['count']} ended at the cap" if bounds else ""
     if mean is None:
-        return _NOTHING + beyond
+        return beyond or _NOTHING
     problems = "problem" if mean["count"] == 1 else "problems"
-    return f"{mean['mean']:.1f} ({mean['count']} {problems}, least {mean['least']:.2f}{beyond})"
+    cell = f"{mean['mean']:.1f} ({mean['count']} {problems}, least {mean['least']:.2f})"
+    return f"{cell}; {beyond}" if beyond else cell
 
 
 def _problem_table(problems: list[dict[str, Any]], gap: str, kind: str) -> str:
