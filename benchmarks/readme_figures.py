@@ -34,7 +34,7 @@ def main() -> int:
     arguments = parser.parse_args()
     try:
         old = arguments.document.read_text(encoding="utf-8")
-        new = rewritten(old, markdown(read_summary(arguments.results)))
+        new = rewritten(old, markdown(read_summary(arguments.results), problems=False))
     except (OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

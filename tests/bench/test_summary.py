@@ -111,6 +111,13 @@ def test_markdown_says_all_of_it():
     assert "| breast_cancer_hinge_C10 | dualgap | 3 | 1.00 s | 2.50 s | 3.00 s |" in text
 
 
+def test_the_first_page_has_the_means_only_and_no_part_without_problems():
+    short = summary.markdown(whole(), problems=False)
+    assert "| libsvm, float64 input |" in short
+    assert "| breast_cancer |" not in short
+    assert summary.markdown(summary.summarise({"kernel": report("kernel", [])})) == ""
+
+
 def test_the_file_is_read_back_and_others_are_refused(tmp_path):
     path = tmp_path / summary.SUMMARY
     assert summary.section(tmp_path) == ""
@@ -286,4 +293,4 @@ def test_the_readme_shows_what_was_measured(script):
     text = document.read_text(encoding="utf-8")
     if not results.exists() or script.BEGIN not in text:
         pytest.skip("there is no docs/results/bench.json yet, or the README has no markers for its figures")
-    assert script.rewritten(text, summary.markdown(summary.read_summary(results))) == text
+    assert script.rewritten(text, summary.markdown(summary.read_summary(results), problems=False)) == text

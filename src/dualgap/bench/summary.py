@@ -174,12 +174,13 @@ def section(folder: Path) -> str:
     return f"## Beside other libraries\n\n[All tables]({PAGE})\n\n{markdown(summary)}\n{shown}"
 
 
-def markdown(summary: Mapping[str, Any]) -> str:
-    """The summary as tables: the means of each comparison, then its problems."""
-    return "\n".join(_part_markdown(kind, part) for kind, part in summary["parts"].items())
+def markdown(summary: Mapping[str, Any], *, problems: bool = True) -> str:
+    """The summary as tables: the means of each comparison, then its problems where `problems` are wanted as well."""
+    parts = summary["parts"].items()
+    return "\n".join(_part_markdown(kind, part, problems=problems) for kind, part in parts if part["problems"])
 
 
-def _part_markdown(kind: str, part: Mapping[str, Any]) -> str:
+def _part_markdown(kind: str, part: Mapping[str, Any], *, problems: bool) -> str:
     settings = part["settings"]
     gap = "" if settings["gap"] is None else f"relative gap {settings['gap']:g}"
     machine = part["machine"]
@@ -188,10 +189,11 @@ def _part_markdown(kind: str, part: Mapping[str, Any]) -> str:
         f"{part['versions']['dualgap']}; {part['date']}). Ratios are the peer's time over dualgap's: above 1, dualgap "
         "is faster.\n",
         _means_table(part["means"], gap),
-        _problem_table(part["problems"], gap, kind),
     ]
-    if any(one["seeds"] for one in part["problems"]):
-        lines.append(_seed_table(part["problems"], gap))
+    if problems:
+        lines.append(_problem_table(part["problems"], gap, kind))
+        if any(one["seeds"] for one in part["problems"]):
+            lines.append(_seed_table(part["problems"], gap))
     if part["left_out"]:
         lines.append(f"Not run for lack of time: {', '.join(part['left_out'])}.\n")
     return "\n".join(lines)
