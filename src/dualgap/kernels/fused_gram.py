@@ -101,6 +101,11 @@ class FusedGram:
         return self._single.largest_exponent <= _SINGLE_EXPONENT
 
     @property
+    def sum_error(self) -> float:
+        """A constant c with ``|computed x'z - x'z| <= c |x| |z|`` for what entries are made of, x and z scaled."""
+        return self._single.sum_error
+
+    @property
     def entry_cost(self) -> float:
         """Multiplications an entry takes, roughly."""
         return self._single.entry_cost

@@ -107,6 +107,11 @@ class MatrixSource:
         return 0.0 if self.levels is not None else float(self.half.max(initial=0.0))
 
     @property
+    def sum_error(self) -> float:
+        """A constant c with ``|computed x'z - x'z| <= c |x| |z|``, x and z being the scaled data (less `low`)."""
+        return matrix_unit.pieces_error(self.features) if self.levels is None else matrix_unit.levels_error()
+
+    @property
     def column_size(self) -> int:
         """Elements of a tile of packed columns."""
         return WIDTH // PANEL * int(packing.panel_size(self.steps))

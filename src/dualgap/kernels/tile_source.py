@@ -146,6 +146,16 @@ class TileSource:
         return float(self.half.max(initial=0.0))
 
     @property
+    def sum_error(self) -> float:
+        """A constant c with ``|computed x'z - x'z| <= c |x| |z|``, x and z being the scaled data.
+
+        Every feature's product is added with one rounding, in any order, and both data are rounded first.
+        """
+        unit = float(np.finfo(self.dtype).eps) / 2.0
+        depth = (self.features + 1) * unit
+        return depth / (1.0 - depth) + 2.0 * unit + unit**2
+
+    @property
     def column_size(self) -> int:
         """Elements of a tile of packed columns."""
         return self.width * self.features
