@@ -16,11 +16,12 @@ import dualgap
 from dualgap.kernels import fused_gram, matrix_source, matrix_unit
 from dualgap.kernels._matrix_unit_levels import find_levels
 from dualgap.kernels.functions import Kernel
+from dualgap.kernels.fused_gram import FusedGram
 from dualgap.kernels.matrix_source import MatrixSource
 from dualgap.kernels.tile_source import TileSource
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from tiles import KERNELS, LAYOUTS, SHAPES, bound_of, check, fused_gram_of, points, within
+from tiles import KERNELS, LAYOUTS, SHAPES, bound, bound_of, check, fused_gram_of, plain, points, within
 
 needs_unit = pytest.mark.skipif(
     not matrix_unit.available(), reason="this CPU has no matrix unit (AMX), or the system does not grant it"
@@ -173,6 +174,30 @@ def test_tiny_and_huge_data_give_no_nan(name, kind, size):
     assert np.all(np.abs(block) <= 1.0 + 3e-7)
     if name == "rbf":
         assert np.all(np.diag(block) == 1.0)
+
+
+@needs_unit
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_exact_levels_serve_proofs_as_well(name, monkeypatch):
+    """Sums in whole numbers are as good in float64: as good as the vector tiles', which are not asked."""
+    X, w = data(150, 90, "dense", "levels"), np.random.default_rng(0).normal(size=150)
+    expected = fused_gram_of(X, KERNELS[name]).double()
+    gram = fused_gram_of(X, KERNELS[name])
+    monkeypatch.setattr(FusedGram, "_exact_source", lambda self: pytest.fail("the matrix unit could do this"))
+    K = plain(KERNELS[name], X)
+    off = bound(KERNELS[name], X, np.float64) + 1e-14 * np.abs(K)
+    within(gram.exact(w), K @ w, off @ np.abs(w))
+    within(gram.exact(w), expected.block(np.arange(150), None) @ w, 2 * off @ np.abs(w))
+
+
+@needs_unit
+@pytest.mark.usefixtures("always")
+def test_levels_that_are_off_by_more_than_rounding_prove_nothing():
+    for X in (data(150, 90, "dense", "levels", dtype=np.float32), np.round(data(150, 90, "dense", "levels") / 3, 6)):
+        gram = fused_gram_of(X, KERNELS["rbf"])
+        assert made_by_the_unit(gram, "levels")
+        assert gram._single.exactly() is None
 
 
 # -- levels ----------------------------------------------------------------------------------------------------------

@@ -29,11 +29,12 @@ _ROWS = 512
 
 @dataclass(frozen=True)
 class Levels:
-    """``x = low + k step``; `norms` are the ``|k|^2`` of the rows."""
+    """``x = low + k step``; `norms` are the ``|k|^2`` of the rows, `error` the largest share of a norm that one is off."""
 
     low: float
     step: float
     norms: NDArray[np.int32]
+    error: float
 
 
 def find_levels(X: Any, *, shifted: bool, threads: int) -> Levels | None:
@@ -60,18 +61,19 @@ def find_levels(X: Any, *, shifted: bool, threads: int) -> Levels | None:
     if step is None:
         return None
     norms = np.zeros(X.shape[0], dtype=np.int32)
-    held = np.ones(-(-X.shape[0] // _ROWS), dtype=bool)
+    errors = np.zeros(-(-X.shape[0] // _ROWS))
 
     def check(begin: int, end: int) -> None:
         # Once one part has failed the others need not be looked at.
-        if np.all(held):
-            held[begin // _ROWS] = (
+        if np.all(errors <= LEVEL_ERROR):
+            errors[begin // _ROWS] = (
                 _check_sparse(X.data, X.indptr, step, begin, end, norms) if sparse
                 else _check_dense(X, low, step, begin, end, norms)
             )  # fmt: skip
 
     share_parts(check, X.shape[0], _ROWS, threads)
-    return Levels(low, step, norms) if np.all(held) else None
+    error = float(errors.max(initial=0.0))
+    return Levels(low, step, norms, error) if error <= LEVEL_ERROR else None
 
 
 def _sample(X: Any) -> NDArray[Any]:
@@ -112,33 +114,35 @@ def _off(value, step, most):  # type: ignore[no-untyped-def]
 
 @nb.njit(cache=True, nogil=True)
 def _check_dense(X, low, step, begin, end, norms):  # type: ignore[no-untyped-def]
-    """Whether the rows from `begin` to `end` are levels; their ``|k|^2`` to `norms`."""
+    """How far rows `begin` to `end` are off their levels, infinity where there are none; ``|k|^2`` to `norms`."""
+    worst = 0.0
     for i in range(begin, end):
         total = off = 0.0
         for k in range(X.shape[1]):
             level, apart = _off(np.float64(X[i, k]) - low, step, _MOST)
             if level < 0.0:
-                return False
+                return np.inf
             total += level * level
             off += apart * apart
-        if off > (LEVEL_ERROR * step) ** 2 * total:
-            return False
+        if off > 0.0:
+            worst = max(worst, np.inf if total == 0.0 else np.sqrt(off / total) / step)
         norms[i] = total
-    return True
+    return worst
 
 
 @nb.njit(cache=True, nogil=True)
 def _check_sparse(data, indptr, step, begin, end, norms):  # type: ignore[no-untyped-def]
     """As `_check_dense`, for rows of a CSR matrix."""
+    worst = 0.0
     for i in range(begin, end):
         total = off = 0.0
         for p in range(indptr[i], indptr[i + 1]):
             level, apart = _off(np.float64(data[p]), step, _MOST)
             if level < 0.0:
-                return False
+                return np.inf
             total += level * level
             off += apart * apart
-        if off > (LEVEL_ERROR * step) ** 2 * total:
-            return False
+        if off > 0.0:
+            worst = max(worst, np.inf if total == 0.0 else np.sqrt(off / total) / step)
         norms[i] = total
-    return True
+    return worst

@@ -30,7 +30,7 @@ from dualgap.kernels._tile_entries import (
     power,
     tanh,
 )
-from dualgap.kernels.vectors import INT64, SINGLE, Vector, beyond, exp2, pointer
+from dualgap.kernels.vectors import DOUBLE, INT32, INT64, SINGLE, Vector, beyond, exp2, pointer
 
 # Bytes of a register's row.
 _ROW_BYTES = 64
@@ -38,11 +38,14 @@ _ROW_BYTES = 64
 SIDE = 2 * PANEL
 # Columns of a tile of entries: as many as the vector tiles have, whose formulas are used.
 WIDTH = 64
+# Columns of it that become float64 entries at a time: the vector tiles' number again.
+HALF = WIDTH // 2
 # Rows of it: 96 x 64 entries are 24 KB, half of a first-level cache; a multiple of both SIDE and TILE_ROWS.
 BLOCK_ROWS = 96
 # Bytes of packed columns worked on together: half of a second-level cache of two megabytes, as these CPUs have.
 _CACHED = 1_000_000
 
+_FIRST = ir.Constant(INT32, 0)
 _BYTE = ir.IntType(8)
 _ADDRESS = _BYTE.as_pointer()
 # The registers' configuration: palette 1, eight registers of 16 rows (one byte each) of 64 bytes (two bytes each).
@@ -189,6 +192,57 @@ def _finish(  # type: ignore[no-untyped-def]
     return types.void(*kinds), generate
 
 
+@intrinsic
+def _finish_exactly(  # type: ignore[no-untyped-def]
+    typing, formula, degree, coef0, factor, tile, tile_at, row_half, row_at, column_half, column_at, entries
+):
+    """As `_finish`, from sums of levels to float64 `entries`, for half a tile's columns: whole numbers lose nothing."""
+    v = DOUBLE
+    whole = ir.VectorType(INT32, v.lanes)
+
+    def generate(context: Any, b: Any, _signature: Any, arguments: Any) -> Any:
+        sums = b.bitcast(pointer(context, b, tile, arguments[4], arguments[5]), INT32.as_pointer())
+        of_rows = pointer(context, b, row_half, arguments[6], arguments[7])
+        of_columns = pointer(context, b, column_half, arguments[8], arguments[9])
+        out = pointer(context, b, entries, arguments[10], ir.Constant(INT64, 0))
+        shift, times = v.splat(b, arguments[2]), v.splat(b, arguments[3])
+
+        def load(place: Any) -> Any:
+            value = b.load(b.bitcast(place, whole.as_pointer()))
+            value.align = 4
+            return value
+
+        def case(number: int) -> Any:
+            return b.if_then(b.icmp_signed("==", arguments[0], ir.Constant(INT64, number)))
+
+        def scale() -> None:
+            for r, c, place in each_register(b, v, out):
+                total = load(beyond(b, sums, r * WIDTH + c * v.lanes))
+                v.store(b, b.fmul(times, b.sitofp(total, v.type)), place)
+
+        with case(EXPONENT):
+            for r, c, place in each_register(b, v, out):
+                ours = b.insert_element(ir.Constant(whole, ir.Undefined), b.load(beyond(b, of_rows, r)), _FIRST)
+                ours = b.shuffle_vector(ours, ours, ir.Constant(whole, [0] * v.lanes))
+                both = b.add(ours, load(beyond(b, of_columns, c * v.lanes)))
+                twice = b.shl(load(beyond(b, sums, r * WIDTH + c * v.lanes)), ir.Constant(whole, [1] * v.lanes))
+                apart = b.sitofp(b.sub(both, twice), v.type)
+                v.store(b, exp2(b, v, b.fmul(times, apart)), place)
+        with case(POWER):
+            scale()
+            power(b, v, out, shift, arguments[1])
+        with case(TANH):
+            scale()
+            tanh(b, v, out, shift)
+        return context.get_dummy_value()
+
+    kinds = (
+        types.int64, types.int64, types.float64, types.float64, tile, tile_at, row_half, row_at, column_half, column_at,
+        entries,
+    )  # fmt: skip
+    return types.void(*kinds), generate
+
+
 # -- loops over tiles ------------------------------------------------------------------------------------------------
 # As those of `kernels.fused`, with these differences:
 #
@@ -196,7 +250,7 @@ def _finish(  # type: ignore[no-untyped-def]
 #   constants  coef0 and `factor`
 #   rows       (panels, half): float32 ``|x|^2 / 2`` for pieces, int32 ``|k|^2`` for levels; padded to pairs of panels
 #              that hold whole groups of TILE_ROWS
-#   tile       scratch of BLOCK_ROWS x WIDTH
+#   tile       scratch of BLOCK_ROWS x WIDTH; of `contract_exactly` (sums, float64 scratch of TILE_ROWS x HALF)
 
 
 @nb.njit(cache=True, nogil=True)
@@ -258,4 +312,35 @@ def contract(shape, constants, rows, weights, columns, first, last, tile, out): 
                     place = (r - top) * WIDTH
                     _finish(formula, degree, coef0, factor, tile, place, row_half, r, column_half, t * WIDTH)
                     add_weighted(tile, place, weights, r, out, (t - first) * WIDTH)
+    _release()
+
+
+@nb.njit(cache=True, nogil=True)
+def contract_exactly(shape, constants, rows, weights, columns, first, last, tile, out):  # type: ignore[no-untyped-def]
+    """Add weighted float64 entries of rows of levels."""
+    _, formula, degree, steps = shape
+    coef0, factor = constants
+    sums, entries = tile
+    values, row_half = rows
+    packed, column_half = columns
+    panel = panel_size(steps)
+    together = max(1, _CACHED // (WIDTH // PANEL * panel * packed.itemsize))
+    _configure(_CONFIGURATION)
+    for begin in range(first, last, together):
+        for top in range(0, weights.size, BLOCK_ROWS):
+            end = min(weights.size, top + BLOCK_ROWS)
+            for t in range(begin, min(last, begin + together)):
+                for r in range(top, end, SIDE):
+                    for c in range(0, WIDTH, SIDE):
+                        _multiply(
+                            values, r // PANEL * panel, packed, (t * WIDTH + c) // PANEL * panel, steps, panel, sums,
+                            (r - top) * WIDTH + c,
+                        )  # fmt: skip
+                for r in range(top, end, TILE_ROWS):
+                    for c in range(0, WIDTH, HALF):
+                        _finish_exactly(
+                            formula, degree, coef0, factor, sums, (r - top) * WIDTH + c, row_half, r, column_half,
+                            t * WIDTH + c, entries,
+                        )  # fmt: skip
+                        add_weighted(entries, 0, weights, r, out, (t - first) * WIDTH + c)
     _release()

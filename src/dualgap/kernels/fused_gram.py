@@ -11,7 +11,7 @@ import numpy as np
 
 from dualgap.kernels import fused
 from dualgap.kernels.fused import TILE_ROWS
-from dualgap.kernels.matrix_source import single_source
+from dualgap.kernels.matrix_source import MatrixSource, single_source
 from dualgap.kernels.memory import aligned
 from dualgap.kernels.threads import share, share_parts, thread_count
 from dualgap.kernels.tile_source import PIECES_EACH, TileSource, even_step, is_sparse, pack_columns
@@ -161,7 +161,8 @@ class FusedGram:
         """``K[rows] @ weights`` in float64 throughout."""
         out = np.zeros(self.n if rows is None else len(rows))
         used = np.flatnonzero(weights)
-        self._contract(self._exact_source(), out, used, weights[used], rows)
+        exact = self._single.exactly() if isinstance(self._single, MatrixSource) else None
+        self._contract(exact or self._exact_source(), out, used, weights[used], rows)
         return out
 
     def _exact_source(self) -> TileSource:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -12,7 +13,7 @@ from dualgap.kernels import _matrix_unit_tiles as tiles
 from dualgap.kernels import fused, matrix_unit
 from dualgap.kernels._matrix_unit_levels import Levels, find_levels
 from dualgap.kernels._matrix_unit_packing import PANEL
-from dualgap.kernels._matrix_unit_tiles import BLOCK_ROWS, SIDE, WIDTH
+from dualgap.kernels._matrix_unit_tiles import BLOCK_ROWS, HALF, SIDE, WIDTH
 from dualgap.kernels._tile_entries import TILE_ROWS
 from dualgap.kernels.memory import scratch
 from dualgap.kernels.packing import FEATURES as BLOCK_FEATURES
@@ -50,12 +51,11 @@ class MatrixSource:
     """
 
     width = WIDTH
-    write = staticmethod(tiles.store)
-    multiply = staticmethod(tiles.contract)
 
     def __init__(self, X: Any, kernel: Kernel, levels: Levels | None, threads: int) -> None:
         self.formula = Formula.of(kernel)
-        self.dtype = np.dtype(np.float32)
+        self.dtype: np.dtype[Any] = np.dtype(np.float32)
+        self.write, self.multiply = tiles.store, tiles.contract
         self.n, self.features = X.shape
         self.levels = levels
         self.csr = sp.issparse(X)
@@ -91,10 +91,18 @@ class MatrixSource:
         return (self.formula.measure, self.formula.formula, self.formula.degree, self.steps)
 
     @property
-    def constants(self) -> tuple[np.float32, np.float32]:
+    def constants(self) -> tuple[Any, Any]:
         """The kernel's coef0, and what sums of levels are multiplied by."""
         factor = 1.0 if self.levels is None else _factor(self.formula, self.levels)
-        return np.float32(self.formula.coef0), np.float32(factor)
+        return self.dtype.type(self.formula.coef0), self.dtype.type(factor)
+
+    def exactly(self) -> MatrixSource | None:
+        """The same with products in float64, made of the same sums: for levels that are off by rounding alone."""
+        if self.levels is None or self.levels.error > matrix_unit.EXACT_LEVEL_ERROR:
+            return None
+        other = copy(self)
+        other.dtype, other.multiply = np.dtype(np.float64), tiles.contract_exactly
+        return other
 
     @property
     def finite(self) -> bool:
@@ -109,7 +117,11 @@ class MatrixSource:
     @property
     def sum_error(self) -> float:
         """A constant c with ``|computed x'z - x'z| <= c |x| |z|``, x and z being the scaled data (less `low`)."""
-        return matrix_unit.pieces_error(self.features) if self.levels is None else matrix_unit.levels_error()
+        return (
+            matrix_unit.pieces_error(self.features)
+            if self.levels is None
+            else matrix_unit.levels_error(self.levels.error)
+        )
 
     @property
     def column_size(self) -> int:
@@ -148,9 +160,10 @@ class MatrixSource:
         half[: len(points)] = self.half[points]
         return packed, half
 
-    def tile(self) -> NDArray[Any]:
-        """Room for a tile."""
-        return scratch("tile", BLOCK_ROWS * WIDTH, np.float32)
+    def tile(self) -> Any:
+        """Room for a tile, and for some of its entries where they are float64."""
+        tile = scratch("tile", BLOCK_ROWS * WIDTH, np.float32)
+        return tile if self.dtype == np.float32 else (tile, scratch("entries", TILE_ROWS * HALF, np.float64))
 
     @property
     def entry_cost(self) -> float:

@@ -33,6 +33,8 @@ _STEP = 32
 # Rows are taken for levels when they are off by at most this share of their norm. Images in float32 are off by 2^-24,
 # images written with six digits by some 4e-7; it is less than what splitting into pieces leaves out.
 LEVEL_ERROR = 2.0**-20
+# And for exact ones, fit for proofs, when that is no more than rounding in float64: k / 255 is.
+EXACT_LEVEL_ERROR = 2.0**-51
 
 
 @cache
@@ -90,13 +92,13 @@ def pieces_error(features: int) -> float:
     return left_out + depth / (1.0 - depth) * (1.0 + _BF16) ** 4 + 2.0 * _SINGLE + _SINGLE**2
 
 
-def levels_error() -> float:
+def levels_error(error: float) -> float:
     """The same constant for levels, x and z being the data less `low`, scaled.
 
-    ``x = k step + e`` with ``|e| <= LEVEL_ERROR |k step|`` for every row, which is checked. The sum of all ``k l`` is
+    ``x = k step + e`` with ``|e| <= error |k step|`` for every row, which has been looked at. The sum of all ``k l`` is
     exact; making it a float32 number, the factor ``step^2`` and the product with it round once each. Squared distances
     are ``|k|^2 + |l|^2 - 2 k'l`` in whole numbers, so that nothing is lost where they cancel, and a point's distance
     from itself is 0.
     """
-    data = LEVEL_ERROR / (1.0 - LEVEL_ERROR)
+    data = error / (1.0 - error)
     return 2.0 * data + data**2 + 4.0 * _SINGLE
