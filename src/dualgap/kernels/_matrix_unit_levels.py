@@ -13,6 +13,7 @@ import numba as nb
 import numpy as np
 import scipy.sparse as sp
 
+from dualgap.kernels._matrix_unit_packing import LEVEL_FEATURES
 from dualgap.kernels.matrix_unit import LEVEL_ERROR
 from dualgap.kernels.threads import share_parts
 
@@ -29,15 +30,28 @@ _ROWS = 512
 
 @dataclass(frozen=True)
 class Levels:
-    """``x = low + k step``; `norms` are the ``|k|^2`` of the rows, `error` the largest share of a norm that one is off."""
+    """``x = low + k step``.
+
+    Attributes
+    ----------
+    low, step : float
+        The numbers in it.
+    norms : ndarray of int32
+        ``|k|^2`` of the rows.
+    error : float
+        The most that a row is off, as a share of its norm.
+    bytes : ndarray of uint8, shape (n, features rounded up to whole steps)
+        The k themselves, where they are kept; else without rows.
+    """
 
     low: float
     step: float
     norms: NDArray[np.int32]
     error: float
+    bytes: NDArray[np.uint8]
 
 
-def find_levels(X: Any, *, shifted: bool, threads: int) -> Levels | None:
+def find_levels(X: Any, *, shifted: bool, threads: int, budget: int = 0) -> Levels | None:
     """The levels of a dense or CSR matrix; None where there are none.
 
     Parameters
@@ -48,6 +62,8 @@ def find_levels(X: Any, *, shifted: bool, threads: int) -> Levels | None:
         Whether `low` may be other than 0: distances do not feel it, products do (and CSR matrices have zeros).
     threads : int
         Threads for the pass over all data.
+    budget : int
+        Bytes that the levels may take; they are not kept where they take more.
     """
     sparse = sp.issparse(X)
     shifted = shifted and not sparse
@@ -61,19 +77,21 @@ def find_levels(X: Any, *, shifted: bool, threads: int) -> Levels | None:
     if step is None:
         return None
     norms = np.zeros(X.shape[0], dtype=np.int32)
+    width = -(-X.shape[1] // LEVEL_FEATURES) * LEVEL_FEATURES
+    kept = np.zeros((X.shape[0] if X.shape[0] * width <= budget else 0, width), dtype=np.uint8)
     errors = np.zeros(-(-X.shape[0] // _ROWS))
 
     def check(begin: int, end: int) -> None:
         # Once one part has failed the others need not be looked at.
         if np.all(errors <= LEVEL_ERROR):
             errors[begin // _ROWS] = (
-                _check_sparse(X.data, X.indptr, step, begin, end, norms) if sparse
-                else _check_dense(X, low, step, begin, end, norms)
+                _check_sparse(X.data, X.indices, X.indptr, step, begin, end, norms, kept) if sparse
+                else _check_dense(X, low, step, begin, end, norms, kept)
             )  # fmt: skip
 
     share_parts(check, X.shape[0], _ROWS, threads)
     error = float(errors.max(initial=0.0))
-    return Levels(low, step, norms, error) if error <= LEVEL_ERROR else None
+    return Levels(low, step, norms, error, kept) if error <= LEVEL_ERROR else None
 
 
 def _sample(X: Any) -> NDArray[Any]:
@@ -113,8 +131,11 @@ def _off(value, step, most):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(cache=True, nogil=True)
-def _check_dense(X, low, step, begin, end, norms):  # type: ignore[no-untyped-def]
-    """How far rows `begin` to `end` are off their levels, infinity where there are none; ``|k|^2`` to `norms`."""
+def _check_dense(X, low, step, begin, end, norms, kept):  # type: ignore[no-untyped-def]
+    """How far rows `begin` to `end` are off their levels, infinity where there are none.
+
+    ``|k|^2`` goes to `norms`, and k to `kept` where that has room.
+    """
     worst = 0.0
     for i in range(begin, end):
         total = off = 0.0
@@ -122,6 +143,8 @@ def _check_dense(X, low, step, begin, end, norms):  # type: ignore[no-untyped-de
             level, apart = _off(np.float64(X[i, k]) - low, step, _MOST)
             if level < 0.0:
                 return np.inf
+            if kept.shape[0] > 0:
+                kept[i, k] = np.uint8(level)
             total += level * level
             off += apart * apart
         if off > 0.0:
@@ -131,7 +154,7 @@ def _check_dense(X, low, step, begin, end, norms):  # type: ignore[no-untyped-de
 
 
 @nb.njit(cache=True, nogil=True)
-def _check_sparse(data, indptr, step, begin, end, norms):  # type: ignore[no-untyped-def]
+def _check_sparse(data, indices, indptr, step, begin, end, norms, kept):  # type: ignore[no-untyped-def]
     """As `_check_dense`, for rows of a CSR matrix."""
     worst = 0.0
     for i in range(begin, end):
@@ -140,6 +163,8 @@ def _check_sparse(data, indptr, step, begin, end, norms):  # type: ignore[no-unt
             level, apart = _off(np.float64(data[p]), step, _MOST)
             if level < 0.0:
                 return np.inf
+            if kept.shape[0] > 0:
+                kept[i, indices[p]] = np.uint8(level)
             total += level * level
             off += apart * apart
         if off > 0.0:

@@ -18,7 +18,8 @@ PANEL, STEP = 16, 1024
 # (512 features: 5.2 ns a value without, 3.0 with; 64 to 512 tried).
 _GAP = 256
 _TILE_WORDS = PANEL * PANEL
-_PIECE_FEATURES, _LEVEL_FEATURES = 32, 64
+# Features of a step.
+PIECE_FEATURES, LEVEL_FEATURES = 32, 64
 
 
 @nb.njit(cache=True, nogil=True)
@@ -30,35 +31,38 @@ def panel_size(steps):  # type: ignore[no-untyped-def]
 @nb.njit(cache=True, nogil=True)
 def _put(words, lane, transposed, packed, at):  # type: ignore[no-untyped-def]
     """The words of one point into its panel, which starts at `at`."""
-    along, across = (PANEL, 1) if transposed else (1, PANEL)
     for tile in range(words.size // PANEL):
-        start = at + tile * _TILE_WORDS + lane * across
-        for word in range(PANEL):
-            packed[start + word * along] = words[tile * PANEL + word]
+        start = at + tile * _TILE_WORDS
+        if transposed:
+            for word in range(PANEL):
+                packed[start + word * PANEL + lane] = words[tile * PANEL + word]
+        else:
+            for word in range(PANEL):
+                packed[start + lane * PANEL + word] = words[tile * PANEL + word]
 
 
 @nb.njit(cache=True, nogil=True)
 def _split(values, bits, rest, rest_bits, pieces):  # type: ignore[no-untyped-def]
     """Two bf16 numbers (rounded to nearest, ties to even) of each value; `bits` are those of `values`."""
     half, one, sixteen = np.uint32(0x7FFF), np.uint32(1), np.uint32(16)
-    for begin in range(0, values.size, _PIECE_FEATURES):
+    for begin in range(0, values.size, PIECE_FEATURES):
         at = 2 * begin
-        for k in range(_PIECE_FEATURES):
+        for k in range(PIECE_FEATURES):
             u = bits[begin + k]
             large = np.uint32(np.uint32(u + half + ((u >> sixteen) & one)) >> sixteen)
             pieces[at + k] = large
             rest_bits[k] = large << sixteen
-        for k in range(_PIECE_FEATURES):
+        for k in range(PIECE_FEATURES):
             rest[k] = values[begin + k] - rest[k]
-        for k in range(_PIECE_FEATURES):
+        for k in range(PIECE_FEATURES):
             u = rest_bits[k]
-            pieces[at + _PIECE_FEATURES + k] = np.uint32(u + half + ((u >> sixteen) & one)) >> sixteen
+            pieces[at + PIECE_FEATURES + k] = np.uint32(u + half + ((u >> sixteen) & one)) >> sixteen
 
 
 @nb.njit(cache=True, nogil=True)
 def pack_pieces(X, points, centre, scale, transposed, steps, first, last, packed):  # type: ignore[no-untyped-def]
     """Panels `first` to `last` of points of a dense matrix in pieces; missing points and features are zero."""
-    values, rest = np.zeros(steps * _PIECE_FEATURES, dtype=np.float32), np.empty(_PIECE_FEATURES, dtype=np.float32)
+    values, rest = np.zeros(steps * PIECE_FEATURES, dtype=np.float32), np.empty(PIECE_FEATURES, dtype=np.float32)
     bits, rest_bits = values.view(np.uint32), rest.view(np.uint32)
     pieces = np.empty(2 * values.size, dtype=np.uint16)
     words = pieces.view(np.uint32)
@@ -78,7 +82,7 @@ def pack_pieces(X, points, centre, scale, transposed, steps, first, last, packed
 @nb.njit(cache=True, nogil=True)
 def pack_sparse_pieces(data, indices, indptr, points, scale, transposed, steps, first, last, packed):  # type: ignore[no-untyped-def]
     """As `pack_pieces`, from a CSR matrix."""
-    values, rest = np.zeros(steps * _PIECE_FEATURES, dtype=np.float32), np.empty(_PIECE_FEATURES, dtype=np.float32)
+    values, rest = np.zeros(steps * PIECE_FEATURES, dtype=np.float32), np.empty(PIECE_FEATURES, dtype=np.float32)
     bits, rest_bits = values.view(np.uint32), rest.view(np.uint32)
     pieces = np.empty(2 * values.size, dtype=np.uint16)
     words = pieces.view(np.uint32)
@@ -96,7 +100,7 @@ def pack_sparse_pieces(data, indices, indptr, points, scale, transposed, steps, 
 @nb.njit(cache=True, nogil=True)
 def pack_levels(X, points, low, step, transposed, steps, first, last, packed):  # type: ignore[no-untyped-def]
     """Panels `first` to `last` of points of a dense matrix as levels; missing points and features are zero."""
-    levels = np.zeros(steps * _LEVEL_FEATURES, dtype=np.uint8)
+    levels = np.zeros(steps * LEVEL_FEATURES, dtype=np.uint8)
     words = levels.view(np.uint32)
     inverse = 1.0 / step
     for panel in range(first, last):
@@ -112,9 +116,20 @@ def pack_levels(X, points, low, step, transposed, steps, first, last, packed):  
 
 
 @nb.njit(cache=True, nogil=True)
+def pack_kept_levels(words, points, transposed, steps, first, last, packed):  # type: ignore[no-untyped-def]
+    """As `pack_levels`, from the words of levels that have been kept."""
+    nothing = np.zeros(words.shape[1], dtype=np.uint32)
+    for panel in range(first, last):
+        for lane in range(PANEL):
+            at = panel * PANEL + lane
+            row = words[points[at]] if at < points.size else nothing
+            _put(row, lane, transposed, packed, panel * panel_size(steps) // 4)
+
+
+@nb.njit(cache=True, nogil=True)
 def pack_sparse_levels(data, indices, indptr, points, step, transposed, steps, first, last, packed):  # type: ignore[no-untyped-def]
     """As `pack_levels`, from a CSR matrix, whose low is 0."""
-    levels = np.zeros(steps * _LEVEL_FEATURES, dtype=np.uint8)
+    levels = np.zeros(steps * LEVEL_FEATURES, dtype=np.uint8)
     words = levels.view(np.uint32)
     inverse = 1.0 / step
     for panel in range(first, last):

@@ -78,7 +78,7 @@ class FusedGram:
         self.budget = budget
         self.threads = thread_count(n_jobs)
         self._X = points.original
-        self._single = single_source(self._X, kernel, self.threads)
+        self._single = single_source(self._X, kernel, budget // _PACKED_SHARE, self.threads)
         # One for all that are made by `separate`; two threads that make it at once make the same.
         self._double: list[TileSource] = []
         self._packed: list[_Packed] = []

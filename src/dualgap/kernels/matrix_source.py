@@ -36,7 +36,7 @@ _LEAST_FACTOR, _MOST_FACTOR = 2.0**-100, 2.0**90
 
 
 class MatrixSource:
-    """The data in panels of levels or pieces; nothing is copied but what is being packed.
+    """The data in panels of levels or pieces; nothing is copied but what is being packed, and levels that are kept.
 
     Parameters
     ----------
@@ -141,7 +141,9 @@ class MatrixSource:
     def _pack(self, points: NDArray[np.intp], transposed: bool, first: int, last: int, packed: NDArray[Any]) -> None:
         X, words = self.X, packed.view(np.uint32)
         where = (transposed, self.steps, first, last, words)
-        if self.levels is not None and self.csr:
+        if self.levels is not None and len(self.levels.bytes):
+            packing.pack_kept_levels(self.levels.bytes.view(np.uint32), points, *where)
+        elif self.levels is not None and self.csr:
             packing.pack_sparse_levels(X.data, X.indices, X.indptr, points, self.levels.step, *where)
         elif self.levels is not None:
             packing.pack_levels(X, points, self.levels.low, self.levels.step, *where)
@@ -175,11 +177,11 @@ class MatrixSource:
 Source: TypeAlias = TileSource | MatrixSource
 
 
-def single_source(X: Any, kernel: Kernel, threads: int) -> Source:
-    """The source of float32 tiles that is expected to be fastest for these data."""
+def single_source(X: Any, kernel: Kernel, budget: int, threads: int) -> Source:
+    """The source of float32 tiles that is expected to be fastest; it keeps levels in `budget` bytes at most."""
     sparse = is_sparse(X, kernel)
     if _usable(X, kernel):
-        levels = find_levels(X, shifted=kernel.name == "rbf", threads=threads)
+        levels = find_levels(X, shifted=kernel.name == "rbf", threads=threads, budget=budget)
         if levels is not None and not _LEAST_FACTOR < abs(_factor(Formula.of(kernel), levels)) < _MOST_FACTOR:
             levels = None
         if _worth_it(X, levels, sparse):
@@ -209,7 +211,7 @@ def _factor(formula: Formula, levels: Levels) -> float:
 
 
 def _steps(features: int, levels: Levels | None) -> int:
-    return -(-features // (64 if levels is not None else 32))
+    return -(-features // (packing.LEVEL_FEATURES if levels is not None else packing.PIECE_FEATURES))
 
 
 def _cost(features: int, levels: Levels | None) -> float:
