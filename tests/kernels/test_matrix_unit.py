@@ -164,6 +164,19 @@ def test_the_number_of_threads_changes_no_bit(layout, kind, budget, monkeypatch)
 
 @needs_unit
 @pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_what_the_budget_holds_changes_no_bit(layout, kind):
+    X, rows = data(200, 100, layout, kind, dtype=np.float32), np.arange(150)
+    poor, rich = (fused_gram_of(X, KERNELS["rbf"], budget=budget) for budget in (0, 10**8))
+    assert len(poor._single.kept) == 0
+    assert len(rich._single.kept) == (0 if layout == "csr" and kind == "pieces" else 200)
+    assert np.array_equal(poor.block(rows, None), rich.block(rows, None))
+    assert np.array_equal(poor.exact(np.ones(200)), rich.exact(np.ones(200)))
+
+
+@needs_unit
+@pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("size", [1e-15, 1e-9, 1e9, 1e15])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["rbf", "sigmoid"])

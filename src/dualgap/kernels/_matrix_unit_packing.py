@@ -80,6 +80,20 @@ def pack_pieces(X, points, centre, scale, transposed, steps, first, last, packed
 
 
 @nb.njit(cache=True, nogil=True)
+def keep_pieces(X, centre, scale, begin, end, kept):  # type: ignore[no-untyped-def]
+    """The words of rows `begin` to `end` of a dense matrix, in pieces, to `kept`."""
+    values, rest = np.zeros(kept.shape[1], dtype=np.float32), np.empty(PIECE_FEATURES, dtype=np.float32)
+    bits, rest_bits = values.view(np.uint32), rest.view(np.uint32)
+    pieces = np.empty(2 * values.size, dtype=np.uint16)
+    words = pieces.view(np.uint32)
+    for row in range(begin, end):
+        for k in range(X.shape[1]):
+            values[k] = (X[row, k] - centre[k]) * scale
+        _split(values, bits, rest, rest_bits, pieces)
+        kept[row] = words
+
+
+@nb.njit(cache=True, nogil=True)
 def pack_sparse_pieces(data, indices, indptr, points, scale, transposed, steps, first, last, packed):  # type: ignore[no-untyped-def]
     """As `pack_pieces`, from a CSR matrix."""
     values, rest = np.zeros(steps * PIECE_FEATURES, dtype=np.float32), np.empty(PIECE_FEATURES, dtype=np.float32)
@@ -116,14 +130,14 @@ def pack_levels(X, points, low, step, transposed, steps, first, last, packed):  
 
 
 @nb.njit(cache=True, nogil=True)
-def pack_kept_levels(words, points, transposed, steps, first, last, packed):  # type: ignore[no-untyped-def]
-    """As `pack_levels`, from the words of levels that have been kept."""
+def pack_kept(words, points, transposed, panel_words, first, last, packed):  # type: ignore[no-untyped-def]
+    """As `pack_levels` and `pack_pieces`, from words that have been kept."""
     nothing = np.zeros(words.shape[1], dtype=np.uint32)
     for panel in range(first, last):
         for lane in range(PANEL):
             at = panel * PANEL + lane
             row = words[points[at]] if at < points.size else nothing
-            _put(row, lane, transposed, packed, panel * panel_size(steps) // 4)
+            _put(row, lane, transposed, packed, panel * panel_words)
 
 
 @nb.njit(cache=True, nogil=True)

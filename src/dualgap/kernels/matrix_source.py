@@ -17,7 +17,7 @@ from dualgap.kernels._matrix_unit_tiles import BLOCK_ROWS, HALF, SIDE, WIDTH
 from dualgap.kernels._tile_entries import TILE_ROWS
 from dualgap.kernels.memory import scratch
 from dualgap.kernels.packing import FEATURES as BLOCK_FEATURES
-from dualgap.kernels.threads import share
+from dualgap.kernels.threads import share, share_parts
 from dualgap.kernels.tile_source import MOST_FEATURES, Formula, TileSource, expected_cost, is_sparse, pack_columns
 
 if TYPE_CHECKING:
@@ -31,12 +31,14 @@ _LEVELS_STEP, _PIECES_STEP, _FORMULA_COST = 5.0, 14.0, 21.0
 _PIECES_FEATURES = 96
 # What sparse rows cost beside their nonzeros, for each block of features (0.3 to 0.5 ns).
 _SPARSE_BLOCK = 25.0
+# Rows split into pieces by a thread at a time.
+_ROWS = 512
 # The factor of levels is neither lost below float32's normal numbers nor beyond the largest when it meets 2^31.
 _LEAST_FACTOR, _MOST_FACTOR = 2.0**-100, 2.0**90
 
 
 class MatrixSource:
-    """The data in panels of levels or pieces; nothing is copied but what is being packed, and levels that are kept.
+    """The data in panels of levels or pieces; nothing is copied but what is being packed, and what the budget holds.
 
     Parameters
     ----------
@@ -46,13 +48,15 @@ class MatrixSource:
         One made of inner products.
     levels : Levels or None
         Where all data have them; else numbers are split into pieces.
+    budget : int
+        Bytes that pieces may take where they are kept.
     threads : int
         Threads for what has to be known of all points.
     """
 
     width = WIDTH
 
-    def __init__(self, X: Any, kernel: Kernel, levels: Levels | None, threads: int) -> None:
+    def __init__(self, X: Any, kernel: Kernel, levels: Levels | None, budget: int, threads: int) -> None:
         self.formula = Formula.of(kernel)
         self.dtype: np.dtype[Any] = np.dtype(np.float32)
         self.write, self.multiply = tiles.store, tiles.contract
@@ -67,6 +71,10 @@ class MatrixSource:
         self.symmetric = levels is not None
         centred = kernel.name == "rbf" and levels is None and not self.csr
         self.centre = X.mean(axis=0, dtype=np.float64) if centred else np.zeros(self.features)
+        # The words of all points, where the budget holds them: packing them is a third of the work.
+        self.kept = np.zeros((0, 0), dtype=np.uint32) if levels is None else levels.bytes.view(np.uint32)
+        if levels is None and not self.csr and 4 * self.n * self.steps * packing.PIECE_FEATURES <= budget:
+            self._keep_pieces(threads)
         if levels is not None:
             self.half: NDArray[Any] = levels.norms
         else:
@@ -74,6 +82,14 @@ class MatrixSource:
             if kernel.name == "rbf":
                 share(self._own_products, -(-self.n // WIDTH), threads)
                 self.half *= 0.5
+
+    def _keep_pieces(self, threads: int) -> None:
+        kept = np.empty((self.n, self.steps * packing.PIECE_FEATURES), dtype=np.uint32)
+        X, scale = self.X, self.formula.scale
+        share_parts(
+            lambda begin, end: packing.keep_pieces(X, self.centre, scale, begin, end, kept), self.n, _ROWS, threads
+        )
+        self.kept = kept
 
     def _own_products(self, tile: int) -> None:
         """Products of points with themselves, added up as the tiles do: a point's distance from itself is exactly 0."""
@@ -141,8 +157,9 @@ class MatrixSource:
     def _pack(self, points: NDArray[np.intp], transposed: bool, first: int, last: int, packed: NDArray[Any]) -> None:
         X, words = self.X, packed.view(np.uint32)
         where = (transposed, self.steps, first, last, words)
-        if self.levels is not None and len(self.levels.bytes):
-            packing.pack_kept_levels(self.levels.bytes.view(np.uint32), points, *where)
+        if len(self.kept):
+            panel = packing.panel_size(self.steps) * self.column_dtype.itemsize // words.itemsize
+            packing.pack_kept(self.kept, points, transposed, panel, first, last, words)
         elif self.levels is not None and self.csr:
             packing.pack_sparse_levels(X.data, X.indices, X.indptr, points, self.levels.step, *where)
         elif self.levels is not None:
@@ -178,14 +195,14 @@ Source: TypeAlias = TileSource | MatrixSource
 
 
 def single_source(X: Any, kernel: Kernel, budget: int, threads: int) -> Source:
-    """The source of float32 tiles that is expected to be fastest; it keeps levels in `budget` bytes at most."""
+    """The source of float32 tiles that is expected to be fastest; it keeps `budget` bytes at most."""
     sparse = is_sparse(X, kernel)
     if _usable(X, kernel):
         levels = find_levels(X, shifted=kernel.name == "rbf", threads=threads, budget=budget)
         if levels is not None and not _LEAST_FACTOR < abs(_factor(Formula.of(kernel), levels)) < _MOST_FACTOR:
             levels = None
         if _worth_it(X, levels, sparse):
-            return MatrixSource(X, kernel, levels, threads)
+            return MatrixSource(X, kernel, levels, budget, threads)
     return TileSource(X, kernel, np.float32, sparse=sparse, threads=threads)
 
 
