@@ -44,6 +44,10 @@ def main() -> None:
             few = sp.csr_matrix(np.where(rng.random((60, 90)) < 0.02, 1.0, 0.0))
             few.indices, few.indptr = few.indices.astype(index), few.indptr.astype(index)
             solve_l1_svm(few.astype(dtype), y, loss="squared_hinge")
+        wide = rng.uniform(size=(60, 128)).astype(dtype)
+        for matrix in (wide, np.ceil(9.0 * wide)):  # for the matrix unit, where there is one
+            gram = dualgap.make_gram(matrix, dualgap.Kernel("rbf", gamma=0.1), kind="cached")
+            dualgap.solve(dualgap.build("c_svc", gram, y), "block", tol=0.1, warn=False)
         for name in ("laplacian", "chi2"):
             dualgap.make_gram(points, dualgap.Kernel(name, gamma=0.5))
 
