@@ -1,7 +1,9 @@
 """Certificates from float32 gradients with bounds: the same numbers as from float64 gradients throughout."""
 
+import sys
+from pathlib import Path
+
 import numpy as np
-import problems
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,14 +16,19 @@ from dualgap.kernels import fused, gram
 from dualgap.path import svm_path
 from dualgap.screening import known_product, proved_gradient
 
+sys.path.insert(0, str(Path(__file__).parent))
+import problems
+
 pytestmark = pytest.mark.skipif(not fused.AVAILABLE, reason="this CPU has no vector registers that tiles are made for")
 NUMBERS = ("primal", "dual", "gap", "kkt_violation", "infeasibility")
 
 
-def make(row, n=400, d=5, seed=0, kind="cached", index=None, **parameters):
+def make(row, n=400, d=5, seed=0, kind="cached", **parameters):
     """A problem over data that are not stored, of which most variables are 0 at the solution."""
     X, y, t = problems.data(n, d, seed)
-    matrix = dualgap.make_gram(X.astype(np.float32) if kind == "float32" else X, Kernel("rbf", gamma=0.2), kind="cached")
+    matrix = dualgap.make_gram(
+        X.astype(np.float32) if kind == "float32" else X, Kernel("rbf", gamma=0.2), kind="cached"
+    )
     usual = {"C": 2.0, "nu": 0.2, "epsilon": 0.3}
     given_ = {name: parameters.get(name, usual[name]) for name in FORMULATIONS[row].parameters}
     return build(row, matrix, problems.target(row, y, t), **given_)
@@ -39,11 +46,12 @@ def same(problem, a, eta=None):
     return 0.0 if error is None else np.mean(error > 0.0)
 
 
-def compare(found, expected):
+def compare(found, expected, rounding=1e-13):
+    """`rounding` is that of the two objectives, whose difference the gap is, and of slopes."""
     scale = max(abs(expected.primal), abs(expected.dual))
     for name in NUMBERS:
         size = scale if name == "gap" else 1.0
-        assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-12, abs=1e-13 * size), name
+        assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-12, abs=rounding * size), name
 
 
 @pytest.mark.parametrize("kind", ["float64", "float32"])
@@ -70,7 +78,8 @@ def test_any_point_has_the_same_certificate(row, seed, n, zeros, bounds):
     a[kind < zeros] = 0.0
     a[kind > 1.0 - bounds] = np.where(np.isfinite(p.hi), p.hi, 1.0)[kind > 1.0 - bounds]
     same(p, a)  # off the constraints, too
-    same(p, feasible_start(p, np.clip(a, p.lo, p.hi)))
+    if np.all(np.isfinite(p.hi)):
+        same(p, feasible_start(p, np.clip(a, p.lo, p.hi)))
 
 
 def test_points_on_the_margin_are_made_exact():
@@ -89,8 +98,9 @@ def test_points_on_the_margin_are_made_exact():
 def test_one_of_many_tasks_over_the_same_matrix():
     X, y, _ = problems.data(500, 4)
     matrix = dualgap.make_gram(X, Kernel("rbf", gamma=0.2), kind="cached")
-    index = np.random.default_rng(0).permutation(500)[:300]
-    p = build("c_svc", matrix, y[index], index=index)
+    chosen = np.random.default_rng(0).uniform(size=500) < 0.6
+    p = build("c_svc", matrix, y, sample_weight=chosen.astype(float))
+    assert p.points.size < 500
     assert same(p, solve(p, gap_tol=1e-3).a) > 0.1
 
 
@@ -152,7 +162,8 @@ def test_runs_reach_any_gap(row, monkeypatch):
         result = solve(p, "block", gap_tol=gap)
         assert result.status.name == "CONVERGED"
         p.gram.forget()
-        compare(result.certificate, certify(p, result.a, result.eta, screen=False)[0])
+        # The run's own was corrected from that of the round before.
+        compare(result.certificate, certify(p, result.a, result.eta, screen=False)[0], 1e-12)
 
 
 def test_steps_of_a_path_have_the_same_certificate(monkeypatch):
