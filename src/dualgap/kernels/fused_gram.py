@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dualgap.kernels import fused
-from dualgap.kernels.error_bound import EntryError
 from dualgap.kernels.fused import TILE_ROWS
 from dualgap.kernels.memory import aligned
 from dualgap.kernels.symmetric import symmetric_product
@@ -20,6 +19,7 @@ from dualgap.kernels.tile_source import PIECES_EACH, TileSource, even_step, is_s
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dualgap.kernels.error_bound import EntryError
     from dualgap.kernels.functions import Kernel
     from dualgap.kernels.points import Points
 
@@ -119,9 +119,7 @@ class FusedGram:
         if self.kernel.name != "rbf" or self.dtype != np.float32:
             return None
         if not self._bound:
-            single, double = self._single, self._exact_source()
-            same = np.array_equal(single.centre, double.centre)  # else the norms are not those of the same points
-            self._bound.append(EntryError.of(single.spread(double.half), single.half, double.half) if same else None)
+            self._bound.append(self._single.entry_error(self._exact_source()))
         return self._bound[0]
 
     def block(
