@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from problems import GRAMS, data, gram
 
 N = 60
-DEAR = np.random.default_rng(0).uniform(size=(N, 120))
+DEAR = np.random.default_rng(0).uniform(size=(N, 200))
 RBF = Kernel("rbf", gamma=0.05)
 
 

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
 from dualgap import Kernel
-from dualgap.kernels import error_bound, fused
+from dualgap.kernels import error_bound, fused, matrix_unit
 from dualgap.kernels.bounded_product import bounded_product
 from dualgap.kernels.fused_gram import FusedGram
+from dualgap.kernels.matrix_source import MatrixSource
 from dualgap.kernels.points import prepare
 from dualgap.kernels.vectors import _EXP2
 
@@ -113,3 +114,24 @@ def test_what_is_beyond_float32_has_no_bound():
     assert np.isinf(bounded_product(gram, np.ones(50), np.arange(50))[1]).all()
     other = Kernel("poly", gamma=1.0)
     assert FusedGram(prepare(X, other), other, 10**8, 1).entry_error() is None
+
+
+@needs_tiles
+@pytest.mark.skipif(not matrix_unit.available(), reason="this CPU has no matrix unit")
+@pytest.mark.parametrize("layout", ["pieces", "sparse pieces", "rounded levels", "exact levels"])
+@pytest.mark.parametrize("d", [97, 400])
+def test_entries_of_the_matrix_unit_keep_their_bound(layout, d):
+    rng = np.random.default_rng(d)
+    X = rng.normal(size=(300, d)) if "pieces" in layout else rng.integers(0, 256, size=(300, d)) / 255.0
+    if layout == "sparse pieces":
+        X = sp.csr_matrix(np.where(rng.uniform(size=X.shape) < 0.5, X, 0.0))
+    elif layout == "rounded levels":
+        X = X.astype(np.float32)
+    kernel = Kernel("rbf", gamma=1.0 / d)
+    gram = FusedGram(prepare(X, kernel), kernel, 10**8, 1)
+    assert isinstance(gram._single, MatrixSource)
+    if layout == "exact levels":  # float64 entries cost little more than float32 ones
+        assert gram.entry_error() is None
+        return
+    off, error = check(X, 1.0 / d, rng.normal(size=300))
+    assert 0.0 < off.max() < error.max() < 1e-3

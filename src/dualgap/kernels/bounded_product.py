@@ -54,14 +54,15 @@ def bounded_product(
     scaled = np.zeros(weights.size)
     scaled[used] = weights[used] / scale * bound.corrections(used)
     parts = [(part, *_sides(part, weights)) for part in _parts(used, bound)]
-    # Whole tiles, of which the widest have 64 columns, within the share of the budget that packed columns may have.
-    step = 64 * max(1, min(_CHUNK, gram.budget // PACKED_SHARE) // (4 * 64 * gram.features))
+    # Whole tiles, within the share of the budget that packed columns may have.
+    tiles = max(1, min(_CHUNK, gram.budget // PACKED_SHARE) // gram.tile_bytes)
+    step = tiles * gram.tile_columns
     for begin in range(0, rows.size, step):
         end = begin + step
         chunk = rows[begin:end]
         # A matrix of its own: nothing is counted as a solver's entries, and none of its packed columns are given up.
         single = gram.separate()
-        single.budget = PACKED_SHARE * 4 * step * gram.features
+        single.budget = PACKED_SHARE * tiles * gram.tile_bytes
         for part, positive, negative in parts:
             above, below = np.zeros(chunk.size), np.zeros(chunk.size)
             single.accumulate(above, positive, scaled[positive], chunk)

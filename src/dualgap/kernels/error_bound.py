@@ -64,11 +64,14 @@ class EntryError:
         Upper bounds of ``|p|``.
     excess : ndarray, shape (n,)
         kappa, what the float32 norms have too much.
+    rounding : float
+        What the exponent is off beyond that, as a share of M.
     """
 
     spread: NDArray[np.float64]
     reach: NDArray[np.float64]
     excess: NDArray[np.float64]
+    rounding: float = 2.0 * UNIT
 
     @classmethod
     def of(
@@ -80,6 +83,18 @@ class EntryError:
             return None
         return cls(spread, reach, half - exact_half)
 
+    @classmethod
+    def of_distances(cls, error: float, half: NDArray[np.float64]) -> EntryError | None:
+        """Where squared distances are exact, of data of which each point is off by at most `error` of its norm.
+
+        They move an exponent by at most ``2 error M`` (as in 1., with `error` for u); making it a float32 number, the
+        factor it is multiplied by and the product round once each: ``3 u M``. Nothing is cut off.
+        """
+        if not error <= _LARGEST:
+            return None
+        none, reach = np.zeros(half.size), np.sqrt(2.0 * half) * (1.0 + 1e-10)
+        return cls(none, reach, none, 2.0 * error * (1.0 + error) + 3.0 * UNIT)
+
     def corrections(self, points: NDArray[np.intp]) -> NDArray[np.float64]:
         """Factors that entries of these points need."""
         return np.exp2(np.clip(self.excess[points], -1.0, 1.0))
@@ -88,7 +103,9 @@ class EntryError:
         """Bound of ``|sum - true sum| / sum``, both over weights of one sign at `others`, for each of `points`."""
         spread = float(self.spread[others].max())
         reach, excess = float(self.reach[others].max()), float(np.abs(self.excess[others]).max())
-        exponent = _SECOND_ORDER * (self.spread[points] * spread + UNIT * (self.reach[points] + reach) ** 2)
+        exponent = _SECOND_ORDER * (
+            self.spread[points] * spread + 0.5 * self.rounding * (self.reach[points] + reach) ** 2
+        )
         exponent += np.abs(self.excess[points]) + excess
         rest = EXP2_ERROR + EXP2_ERROR**2 + _SUM_UNITS * UNIT + others.size * 2.0**-52
         # Beyond a factor of two nothing is left to bound (and corrections and the floor of entries end there).

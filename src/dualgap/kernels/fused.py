@@ -20,7 +20,6 @@ TANH       x'z  (sigmoid)                           sqrt(gamma)         tanh(x'z
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numba as nb
@@ -29,37 +28,22 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+from dualgap.kernels._tile_entries import EXPONENT as EXPONENT
+from dualgap.kernels._tile_entries import POWER as POWER
+from dualgap.kernels._tile_entries import REGISTERS, add_weighted, apply, copy_row, each_register
+from dualgap.kernels._tile_entries import TANH as TANH
+from dualgap.kernels._tile_entries import TILE_ROWS as TILE_ROWS
 from dualgap.kernels.packing import FEATURES, SPARSE_ROWS, pack_dense
-from dualgap.kernels.vectors import (
-    AVX512,
-    DOUBLE,
-    FMA,
-    INT64,
-    SINGLE,
-    Vector,
-    beyond,
-    choose,
-    exp2,
-    pointer,
-    vector_of,
-)
+from dualgap.kernels.vectors import DOUBLE, FMA, INT64, SINGLE, Vector, beyond, pointer, vector_of
 
 # Whether the CPU has the registers this is written for; others take the path through BLAS (`kernels.contraction`).
 AVAILABLE = FMA
-# Six rows times four registers are 24 sums, four columns and a row's value: 29 of AVX-512's 32 registers. AVX2 has 16:
-# six times two are 12 sums (6 x 4 spilled and was 2 to 3 times slower).
-TILE_ROWS = 6
-_REGISTERS = 4 if AVX512 else 2
-_COLUMNS32, _COLUMNS64 = _REGISTERS * SINGLE.lanes, _REGISTERS * DOUBLE.lanes
+_COLUMNS32, _COLUMNS64 = REGISTERS * SINGLE.lanes, REGISTERS * DOUBLE.lanes
 
 # Bytes of packed columns worked on together: half of a second-level cache of one megabyte.
 _CACHED = 500_000
 
 DOT, MANHATTAN, CHI2 = 0, 1, 2
-EXPONENT, POWER, TANH = 0, 1, 2
-
-# tanh(x) = 1 - 2 / (2^(2 x log2e) + 1) is 1 to the last bit of float64 beyond x = 20.
-_TWICE_LOG2E, _SATURATED = 2.0 / np.log(2.0), 40.0 / np.log(2.0)
 
 
 def tile_columns(dtype: Any) -> int:
@@ -90,25 +74,19 @@ _TERMS = {DOT: _times, MANHATTAN: _apart, CHI2: _chi}
 
 def _sum_terms(b: Any, v: Vector, term: Any, x: Any, z: Any, features: Any, out: Any) -> None:
     """Sum `term` over the features in registers and write the sums to the tile at `out`."""
-    sums = [[cgutils.alloca_once(b, v.type) for _ in range(_REGISTERS)] for _ in range(TILE_ROWS)]
+    sums = [[cgutils.alloca_once(b, v.type) for _ in range(REGISTERS)] for _ in range(TILE_ROWS)]
     for place in (place for row in sums for place in row):
         b.store(v.constant(0.0), place)
     with cgutils.for_range(b, features) as loop:
-        z_k = b.gep(z, [b.mul(loop.index, ir.Constant(INT64, _REGISTERS * v.lanes))])
+        z_k = b.gep(z, [b.mul(loop.index, ir.Constant(INT64, REGISTERS * v.lanes))])
         x_k = b.gep(x, [b.mul(loop.index, ir.Constant(INT64, TILE_ROWS))])
-        ours = [v.load(b, beyond(b, z_k, c * v.lanes)) for c in range(_REGISTERS)]
+        ours = [v.load(b, beyond(b, z_k, c * v.lanes)) for c in range(REGISTERS)]
         for r in range(TILE_ROWS):
             x_r = v.splat(b, b.load(beyond(b, x_k, r)))
-            for c in range(_REGISTERS):
+            for c in range(REGISTERS):
                 b.store(term(b, v, x_r, ours[c], b.load(sums[r][c])), sums[r][c])
-    for r, c, place in _each_register(b, v, out):
+    for r, c, place in each_register(b, v, out):
         v.store(b, b.load(sums[r][c]), place)
-
-
-def _each_register(b: Any, v: Vector, tile: Any) -> Iterator[tuple[int, int, Any]]:
-    for r in range(TILE_ROWS):
-        for c in range(_REGISTERS):
-            yield r, c, beyond(b, tile, (r * _REGISTERS + c) * v.lanes)
 
 
 # Cases are told apart inside the intrinsics: a compiled function called for each tile would count references to its
@@ -144,17 +122,17 @@ def _add_sparse(  # type: ignore[no-untyped-def]
         which = pointer(context, b, features, arguments[1], ir.Constant(INT64, 0))
         z = pointer(context, b, columns, arguments[4], arguments[5])
         # Two sets of sums: a chain of additions waits four cycles for each.
-        chains = [[cgutils.alloca_once(b, v.type) for _ in range(_REGISTERS)] for _ in range(2)]
+        chains = [[cgutils.alloca_once(b, v.type) for _ in range(REGISTERS)] for _ in range(2)]
         out = pointer(context, b, tile, arguments[6], arguments[7])
-        for c in range(_REGISTERS):
+        for c in range(REGISTERS):
             b.store(v.load(b, beyond(b, out, c * v.lanes)), chains[0][c])
             b.store(v.constant(0.0), chains[1][c])
 
         def add(k: Any, chain: Any) -> None:
             feature = b.sext(b.load(b.gep(which, [k])), INT64)
-            z_k = b.gep(z, [b.mul(feature, ir.Constant(INT64, _REGISTERS * v.lanes))])
+            z_k = b.gep(z, [b.mul(feature, ir.Constant(INT64, REGISTERS * v.lanes))])
             x_k = v.splat(b, b.load(b.gep(x, [k])))
-            for c in range(_REGISTERS):
+            for c in range(REGISTERS):
                 b.store(v.fma(b, x_k, v.load(b, beyond(b, z_k, c * v.lanes)), b.load(chain[c])), chain[c])
 
         begin, end = arguments[2], arguments[3]
@@ -165,110 +143,11 @@ def _add_sparse(  # type: ignore[no-untyped-def]
             add(b.add(k, one), chains[1])
         with b.if_then(b.icmp_signed("<", paired, end)):
             add(paired, chains[0])
-        for c in range(_REGISTERS):
+        for c in range(REGISTERS):
             v.store(b, b.fadd(b.load(chains[0][c]), b.load(chains[1][c])), beyond(b, out, c * v.lanes))
         return context.get_dummy_value()
 
     return types.void(values, features, types.int64, types.int64, columns, column_at, tile, tile_at), generate
-
-
-# -- formulas: a tile of measures becomes kernel entries, in place ---------------------------------------------------
-
-
-def _exponent(b: Any, v: Vector, tile: Any, of_rows: Any, of_columns: Any) -> None:
-    """``2^min(0, t - h_r - h_c)``: a rounded distance below zero would make an entry above 1."""
-    for r, c, place in _each_register(b, v, tile):
-        h_r = v.splat(b, b.load(beyond(b, of_rows, r)))
-        h = b.fadd(h_r, v.load(b, beyond(b, of_columns, c * v.lanes)))
-        x = choose(b, b.fsub(v.load(b, place), h), v.constant(0.0), larger=False)
-        v.store(b, exp2(b, v, x), place)
-
-
-def _power(b: Any, v: Vector, tile: Any, shift: Any, degree: Any) -> None:
-    """``(t + coef0)^degree`` by repeated multiplication."""
-    for _r, _c, place in _each_register(b, v, tile):
-        base = b.fadd(v.load(b, place), shift)
-        value = cgutils.alloca_once(b, v.type)
-        b.store(v.constant(1.0), value)
-        with cgutils.for_range(b, degree):
-            b.store(b.fmul(b.load(value), base), value)
-        v.store(b, b.load(value), place)
-
-
-def _tanh(b: Any, v: Vector, tile: Any, shift: Any) -> None:
-    """``tanh(t + coef0)``."""
-    one, two = v.constant(1.0), v.constant(2.0)
-    for _r, _c, place in _each_register(b, v, tile):
-        x = b.fmul(b.fadd(v.load(b, place), shift), v.constant(_TWICE_LOG2E))
-        x = choose(b, x, v.constant(_SATURATED), larger=False)
-        v.store(b, b.fsub(one, b.fdiv(two, b.fadd(exp2(b, v, x), one))), place)
-
-
-@intrinsic
-def _apply(typing, formula, degree, coef0, tile, tile_at, row_half, row_at, column_half, column_at):  # type: ignore[no-untyped-def]
-    """Turn the measures of a tile into kernel entries."""
-    v = vector_of(tile)
-
-    def generate(context: Any, b: Any, _signature: Any, arguments: Any) -> Any:
-        t = pointer(context, b, tile, arguments[3], arguments[4])
-        of_rows = pointer(context, b, row_half, arguments[5], arguments[6])
-        of_columns = pointer(context, b, column_half, arguments[7], arguments[8])
-        shift = v.splat(b, arguments[2])
-
-        def case(number: int) -> Any:
-            return b.if_then(b.icmp_signed("==", arguments[0], ir.Constant(INT64, number)))
-
-        with case(EXPONENT):
-            _exponent(b, v, t, of_rows, of_columns)
-        with case(POWER):
-            _power(b, v, t, shift, arguments[1])
-        with case(TANH):
-            _tanh(b, v, t, shift)
-        return context.get_dummy_value()
-
-    kinds = (types.int64, types.int64, tile.dtype, tile, tile_at, row_half, row_at, column_half, column_at)
-    return types.void(*kinds), generate
-
-
-# -- what is done with the entries -----------------------------------------------------------------------------------
-
-
-@intrinsic
-def _add_weighted(typing, tile, tile_at, weights, weight_at, out, out_at):  # type: ignore[no-untyped-def]
-    """``out[c] += sum_r weights[r] tile[r, c]``: six entries are summed in the tile's dtype, the rest in float64."""
-    v = vector_of(tile)
-    wide = ir.VectorType(ir.DoubleType(), v.lanes)
-
-    def generate(context: Any, b: Any, _signature: Any, arguments: Any) -> Any:
-        t = pointer(context, b, tile, arguments[0], arguments[1])
-        w = pointer(context, b, weights, arguments[2], arguments[3])
-        o = pointer(context, b, out, arguments[4], arguments[5])
-        factors = [v.splat(b, b.load(beyond(b, w, r))) for r in range(TILE_ROWS)]
-        for c in range(_REGISTERS):
-            total = b.fmul(v.load(b, beyond(b, t, c * v.lanes)), factors[0])
-            for r in range(1, TILE_ROWS):
-                total = v.fma(b, v.load(b, beyond(b, t, (r * _REGISTERS + c) * v.lanes)), factors[r], total)
-            place = b.bitcast(beyond(b, o, c * v.lanes), wide.as_pointer())
-            before = b.load(place)
-            before.align = 8
-            b.store(b.fadd(before, b.fpext(total, wide) if v.bits == 32 else total), place).align = 8
-        return context.get_dummy_value()
-
-    return types.void(tile, tile_at, weights, weight_at, out, out_at), generate
-
-
-@intrinsic
-def _copy(typing, tile, tile_at, out, out_at):  # type: ignore[no-untyped-def]
-    """One row of a tile to memory."""
-    v = vector_of(tile)
-
-    def generate(context: Any, b: Any, _signature: Any, arguments: Any) -> Any:
-        t, o = pointer(context, b, tile, *arguments[:2]), pointer(context, b, out, *arguments[2:])
-        for c in range(_REGISTERS):
-            v.store(b, v.load(b, beyond(b, t, c * v.lanes)), beyond(b, o, c * v.lanes))
-        return context.get_dummy_value()
-
-    return types.void(tile, tile_at, out, out_at), generate
 
 
 # -- loops over tiles ------------------------------------------------------------------------------------------------
@@ -302,12 +181,12 @@ def store_dense(shape, coef0, rows, columns, first, last, tile, upper, count, n,
                 if upper and group * TILE_ROWS >= out_at + (t - first + 1) * width:
                     continue
                 _measure(measure, values, group * features * TILE_ROWS, packed, t * features * width, features, tile)
-                _apply(formula, degree, coef0, tile, 0, row_half, group * TILE_ROWS, column_half, t * width)
+                apply(formula, degree, coef0, tile, 0, row_half, group * TILE_ROWS, column_half, t * width)
                 at = out_at + (t - first) * width
                 for r in range(min(TILE_ROWS, count - group * TILE_ROWS)):
                     place = (group * TILE_ROWS + r) * n + at
                     if at + width <= n:
-                        _copy(tile, r * width, out, place)
+                        copy_row(tile, r * width, out, place)
                     else:
                         for c in range(n - at):
                             out[place + c] = tile[r * width + c]
@@ -323,8 +202,8 @@ def contract_dense(shape, coef0, rows, weights, columns, first, last, tile, out)
     for t in range(first, last):
         for group in range(weights.size // TILE_ROWS):
             _measure(measure, values, group * features * TILE_ROWS, packed, t * features * width, features, tile)
-            _apply(formula, degree, coef0, tile, 0, row_half, group * TILE_ROWS, column_half, t * width)
-            _add_weighted(tile, 0, weights, group * TILE_ROWS, out, (t - first) * width)
+            apply(formula, degree, coef0, tile, 0, row_half, group * TILE_ROWS, column_half, t * width)
+            add_weighted(tile, 0, weights, group * TILE_ROWS, out, (t - first) * width)
 
 
 @nb.njit(cache=True, nogil=True)
@@ -346,9 +225,9 @@ def store_sparse(shape, coef0, rows, columns, first, last, tile, upper, count, n
                 )
             for r in range(begin, min(count, begin + SPARSE_ROWS)):
                 if r % TILE_ROWS == 0:
-                    _apply(formula, degree, coef0, tile, (r - begin) * width, row_half, r, column_half, t * width)
+                    apply(formula, degree, coef0, tile, (r - begin) * width, row_half, r, column_half, t * width)
                 if at + width <= n:
-                    _copy(tile, (r - begin) * width, out, r * n + at)
+                    copy_row(tile, (r - begin) * width, out, r * n + at)
                 else:
                     for c in range(n - at):
                         out[r * n + at + c] = tile[(r - begin) * width + c]
@@ -371,8 +250,8 @@ def contract_sparse(shape, coef0, rows, weights, columns, first, last, tile, out
                     values, which, starts[s], starts[s + 1], packed, t * features * width, tile, e % SPARSE_ROWS * width
                 )
             for r in range(begin, min(weights.size, begin + SPARSE_ROWS), TILE_ROWS):
-                _apply(formula, degree, coef0, tile, (r - begin) * width, row_half, r, column_half, t * width)
-                _add_weighted(tile, (r - begin) * width, weights, r, out, (t - first) * width)
+                apply(formula, degree, coef0, tile, (r - begin) * width, row_half, r, column_half, t * width)
+                add_weighted(tile, (r - begin) * width, weights, r, out, (t - first) * width)
 
 
 @nb.njit(cache=True, nogil=True)

@@ -11,6 +11,7 @@ import numpy as np
 
 from dualgap.kernels import fused
 from dualgap.kernels.fused import TILE_ROWS
+from dualgap.kernels.matrix_source import MatrixSource, single_source
 from dualgap.kernels.memory import aligned
 from dualgap.kernels.symmetric import symmetric_product
 from dualgap.kernels.threads import share, share_parts, thread_count
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from dualgap.kernels.error_bound import EntryError
     from dualgap.kernels.functions import Kernel
+    from dualgap.kernels.matrix_source import Source
     from dualgap.kernels.points import Points
 
 # Multiplications below which threads are not woken (some 50 microseconds' worth).
@@ -80,8 +82,7 @@ class FusedGram:
         self.budget = budget
         self.threads = thread_count(n_jobs)
         self._X = points.original
-        sparse = is_sparse(self._X, kernel)
-        self._single = TileSource(self._X, kernel, np.float32, sparse=sparse, threads=self.threads)
+        self._single = single_source(self._X, kernel, budget // PACKED_SHARE, self.threads)
         # One for all that are made by `separate`; two threads that make it at once make the same.
         self._double: list[TileSource] = []
         self._bound: list[EntryError | None] = []
@@ -97,17 +98,27 @@ class FusedGram:
     @property
     def finite(self) -> bool:
         """Whether the squared norms of all points are numbers in float32."""
-        return bool(np.all(np.isfinite(self._single.half)))
+        return self._single.finite
 
     @property
     def accurate(self) -> bool:
         """Whether float32 sums leave enough digits of the entries: points are not too many kernel widths from 0."""
-        return bool(self._single.half.max(initial=0.0) <= _SINGLE_EXPONENT)
+        return self._single.largest_exponent <= _SINGLE_EXPONENT
 
     @property
-    def features(self) -> int:
-        """Features of the data."""
-        return int(self._single.features)
+    def sum_error(self) -> float:
+        """A constant c with ``|computed x'z - x'z| <= c |x| |z|`` for what entries are made of, x and z scaled."""
+        return self._single.sum_error
+
+    @property
+    def tile_columns(self) -> int:
+        """Columns of a tile of float32 entries."""
+        return self._single.width
+
+    @property
+    def tile_bytes(self) -> int:
+        """Bytes of the packed columns of such a tile."""
+        return self._single.column_size * self._single.column_dtype.itemsize
 
     @property
     def entry_cost(self) -> float:
@@ -139,13 +150,12 @@ class FusedGram:
         """``out = K[rows, columns]`` by tiles."""
         self.evaluations += out.size
         source = self._single
-        flat, coef0 = out.reshape(-1), source.dtype.type(source.formula.coef0)
-        write = fused.store_sparse if source.sparse else fused.store_dense
-        upper = rows is columns and source.entry_cost >= _WORTH_MIRRORING
+        flat, constants = out.reshape(-1), source.constants
+        upper = rows is columns and (source.entry_cost >= _WORTH_MIRRORING or not source.symmetric)
 
         def store(piece: _Piece) -> None:
-            write(
-                piece.shape, coef0, piece.operand, piece.columns, piece.first, piece.last, source.tile(), upper,
+            source.write(
+                piece.shape, constants, piece.operand, piece.columns, piece.first, piece.last, source.tile(), upper,
                 *out.shape, flat, (piece.first + piece.offset) * source.width,
             )  # fmt: skip
 
@@ -174,6 +184,10 @@ class FusedGram:
         """``K[rows] @ weights`` in float64 throughout."""
         out = np.zeros(self.n if rows is None else len(rows))
         used = np.flatnonzero(weights)
+        exactly = self._single.exactly() if isinstance(self._single, MatrixSource) else None
+        if exactly is not None:
+            self._contract(exactly, out, used, weights[used], rows)
+            return out
         source = self._exact_source()
         wanted = self._all if rows is None else rows
         inside = weights[wanted] != 0.0
@@ -191,7 +205,7 @@ class FusedGram:
 
     def _exact_source(self) -> TileSource:
         if not self._double:
-            sparse = self._single.sparse
+            sparse = is_sparse(self._X, self.kernel)
             self._double.append(TileSource(self._X, self.kernel, np.float64, sparse=sparse, threads=self.threads))
         return self._double[0]
 
@@ -203,7 +217,7 @@ class FusedGram:
 
     def _contract(
         self,
-        source: TileSource,
+        source: Source,
         out: NDArray[np.float64],
         points: NDArray[np.intp],
         delta: NDArray[np.float64],
@@ -213,13 +227,14 @@ class FusedGram:
             return
         weights = np.zeros(-(-len(points) // TILE_ROWS) * TILE_ROWS, dtype=source.dtype)
         weights[: len(points)] = delta
-        coef0 = source.dtype.type(source.formula.coef0)
-        multiply = fused.contract_sparse if source.sparse else fused.contract_dense
+        constants = source.constants
 
         def add(piece: _Piece) -> None:
             first, last = piece.first, piece.last
             sums = np.zeros((last - first) * source.width)
-            multiply(piece.shape, coef0, piece.operand, weights, piece.columns, first, last, source.tile(), sums)
+            source.multiply(
+                piece.shape, constants, piece.operand, weights, piece.columns, first, last, source.tile(), sums
+            )
             part = out[(first + piece.offset) * source.width : (last + piece.offset) * source.width]
             part += sums[: part.size]
 
@@ -227,7 +242,7 @@ class FusedGram:
 
     def _over(
         self,
-        source: TileSource,
+        source: Source,
         columns: NDArray[np.intp] | None,
         rows: NDArray[np.int64],
         action: Callable[[_Piece], None],
@@ -240,7 +255,7 @@ class FusedGram:
         worth = len(rows) * count * source.entry_cost >= _WORTH_THREADS
         threads = self.threads if worth else 1
         points = self._all if columns is None else columns
-        if source.wide:
+        if isinstance(source, TileSource) and source.wide:
             share(lambda i: action(_narrow_piece(source, points, rows, i)), tiles, threads)
             return
         operand = source.rows(rows)
@@ -252,7 +267,7 @@ class FusedGram:
                 lambda begin, end: action(_Piece(source.shape, operand, packed, begin, end, 0)), tiles, step, threads
             )
             return
-        step = max(1, min(step, _SCRATCH_BYTES // (source.features * source.width * source.dtype.itemsize)))
+        step = max(1, min(step, _SCRATCH_BYTES // (source.column_size * source.column_dtype.itemsize)))
 
         def pack_and_act(begin: int, end: int) -> None:
             packed = pack_columns(source, points[begin * source.width : end * source.width], end - begin)
@@ -260,7 +275,7 @@ class FusedGram:
 
         share_parts(pack_and_act, tiles, step, threads)
 
-    def _kept(self, source: TileSource, columns: NDArray[np.intp] | None, tiles: int, threads: int) -> _Packed | None:
+    def _kept(self, source: Source, columns: NDArray[np.intp] | None, tiles: int, threads: int) -> _Packed | None:
         """The packed columns where they are worth keeping: all of them, or the last choice, within the budget."""
         if source is not self._single:
             return None
@@ -269,8 +284,8 @@ class FusedGram:
                 self._packed.remove(packed)
                 self._packed.append(packed)
                 return packed
-        size = tiles * source.width * source.features
-        if size * source.dtype.itemsize > self.budget // PACKED_SHARE:
+        size = tiles * source.column_size
+        if size * source.column_dtype.itemsize > self.budget // PACKED_SHARE:
             return None
         # At most three are kept: all columns and two choices (all of a task and its active set, say); the memory of the
         # choice not used for longest is used again where it suffices.
@@ -279,13 +294,13 @@ class FusedGram:
         if room is not None:
             self._packed.remove(room)
         if room is None or room.values.size < size:
-            values, half = aligned(size, source.dtype), aligned(tiles * source.width, source.dtype)
+            values, half = aligned(size, source.column_dtype), aligned(tiles * source.width, source.half_dtype)
         else:
             values, half = room.values, room.half
         packed = _Packed(columns, values, half)
         points = self._all if columns is None else columns
         share_parts(
-            lambda begin, end: source.pack(points, source.width, begin, end, values, half),
+            lambda begin, end: source.pack_columns(points, begin, end, values, half),
             tiles,
             even_step(tiles, threads),
             threads,

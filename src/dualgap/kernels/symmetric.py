@@ -15,7 +15,8 @@ import numpy as np
 from numba.core import types
 from numba.extending import intrinsic
 
-from dualgap.kernels.fused import _REGISTERS, TILE_ROWS, _add_sparse, _add_weighted, _apply, _each_register, _measure
+from dualgap.kernels._tile_entries import REGISTERS, TILE_ROWS, add_weighted, apply, each_register
+from dualgap.kernels.fused import _add_sparse, _measure
 from dualgap.kernels.packing import FEATURES, SPARSE_ROWS
 from dualgap.kernels.threads import share
 from dualgap.kernels.tile_source import pack_columns
@@ -41,7 +42,7 @@ def symmetric_product(
     padded[: len(points)] = weights
     operand, coef0 = source.rows(points), source.dtype.type(source.formula.coef0)
     multiply = _contract_sparse if source.sparse else _contract_dense
-    lanes = source.width // _REGISTERS
+    lanes = source.width // REGISTERS
     step = max(1, _PACKED // (source.features * source.width * source.dtype.itemsize))
     # Later tiles meet more rows.
     ends = np.round(np.sqrt(np.linspace(0.0, 1.0, _PIECES + 1)) * tiles).astype(np.int64)
@@ -69,9 +70,9 @@ def _add_mirrored(typing, tile, tile_at, weights, weight_at, out, out_at):  # ty
         t = pointer(context, b, tile, arguments[0], arguments[1])
         w = pointer(context, b, weights, arguments[2], arguments[3])
         o = pointer(context, b, out, arguments[4], arguments[5])
-        factors = [v.load(b, beyond(b, w, c * v.lanes)) for c in range(_REGISTERS)]
+        factors = [v.load(b, beyond(b, w, c * v.lanes)) for c in range(REGISTERS)]
         totals = [v.load(b, beyond(b, o, r * v.lanes)) for r in range(TILE_ROWS)]
-        for r, c, place in _each_register(b, v, t):
+        for r, c, place in each_register(b, v, t):
             totals[r] = v.fma(b, v.load(b, place), factors[c], totals[r])
         for r in range(TILE_ROWS):
             v.store(b, totals[r], beyond(b, o, r * v.lanes))
@@ -91,21 +92,21 @@ def _contract_dense(shape, coef0, rows, weights, columns, first, last, tile, out
     values, row_half = rows
     packed, column_half = columns
     width = tile.size // TILE_ROWS
-    lanes = width // _REGISTERS
+    lanes = width // REGISTERS
     some = np.empty(TILE_ROWS, dtype=weights.dtype)
     for t in range(first, last):
         left, at = t * width, t - first
         for r in range(0, min(row_half.size, left + width), TILE_ROWS):
             _measure(measure, values, r * features, packed, at * features * width, features, tile)
-            _apply(formula, degree, coef0, tile, 0, row_half, r, column_half, at * width)
+            apply(formula, degree, coef0, tile, 0, row_half, r, column_half, at * width)
             if r + TILE_ROWS <= left:
-                _add_weighted(tile, 0, weights, r, out, at * width)
+                add_weighted(tile, 0, weights, r, out, at * width)
                 _add_mirrored(tile, 0, weights, left, mirrored, r * lanes)
                 continue
             # On the diagonal: rows beyond the tile's columns have their turn later.
             for i in range(TILE_ROWS):
                 some[i] = weights[r + i] if r + i < left + width else 0.0
-            _add_weighted(tile, 0, some, 0, out, at * width)
+            add_weighted(tile, 0, some, 0, out, at * width)
             for i in range(min(TILE_ROWS, left - r)):
                 for c in range(width):
                     mirrored[(r + i) * lanes] += weights[left + c] * tile[i * width + c]
@@ -118,7 +119,7 @@ def _contract_sparse(shape, coef0, rows, weights, columns, first, last, tile, ou
     values, which, starts, row_half = rows
     packed, column_half = columns
     width = tile.size // SPARSE_ROWS
-    lanes = width // _REGISTERS
+    lanes = width // REGISTERS
     blocks = (features + FEATURES - 1) // FEATURES
     some = np.empty(TILE_ROWS, dtype=weights.dtype)
     for t in range(first, last):
@@ -140,14 +141,14 @@ def _contract_sparse(shape, coef0, rows, weights, columns, first, last, tile, ou
                 )
             for r in range(begin, min(most, begin + SPARSE_ROWS), TILE_ROWS):
                 place = (r - begin) * width
-                _apply(formula, degree, coef0, tile, place, row_half, r, column_half, at * width)
+                apply(formula, degree, coef0, tile, place, row_half, r, column_half, at * width)
                 if r + TILE_ROWS <= left:
-                    _add_weighted(tile, place, weights, r, out, at * width)
+                    add_weighted(tile, place, weights, r, out, at * width)
                     _add_mirrored(tile, place, weights, left, mirrored, r * lanes)
                     continue
                 for i in range(TILE_ROWS):
                     some[i] = weights[r + i] if r + i < left + width else 0.0
-                _add_weighted(tile, place, some, 0, out, at * width)
+                add_weighted(tile, place, some, 0, out, at * width)
                 for i in range(min(TILE_ROWS, left - r)):
                     for c in range(width):
                         mirrored[(r + i) * lanes] += weights[left + c] * tile[place + i * width + c]

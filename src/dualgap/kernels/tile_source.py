@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _LOG2E = 1.0 / np.log(2.0)
 # A tile of columns is packed densely: 16 384 features times 64 columns in float32 are 4 MB, about a second-level cache.
 # With more features only those are packed that a tile's own columns have.
-_MOST_FEATURES = 16_384
+MOST_FEATURES = 16_384
 # Sparse rows pay for their nonzeros and some three more for the loop; a dense row shares its columns with five others.
 _SPARSE_EXTRA, _SPARSE_SHARE, _SPARSE_FEATURES = 3.0, 0.6, 30
 # Rows looked at to find how sparse a dense matrix is.
@@ -46,12 +46,12 @@ def fusable(kernel: Kernel, points: Points) -> bool:
     shape: tuple[int, ...] = getattr(points.original, "shape", ())
     if not (fused.AVAILABLE and known and len(shape) == 2 and shape[1] > 0):
         return False
-    return shape[1] <= _MOST_FEATURES or (sp.issparse(points.original) and kernel.name not in ("laplacian", "chi2"))
+    return shape[1] <= MOST_FEATURES or (sp.issparse(points.original) and kernel.name not in ("laplacian", "chi2"))
 
 
 @dataclass(frozen=True)
-class _Formula:
-    """A kernel as `fused` computes it: data are multiplied by `scale` first."""
+class Formula:
+    """A kernel as tiles compute it: data are multiplied by `scale` first."""
 
     measure: int
     formula: int
@@ -60,7 +60,8 @@ class _Formula:
     scale: float
 
     @classmethod
-    def of(cls, kernel: Kernel) -> _Formula:
+    def of(cls, kernel: Kernel) -> Formula:
+        """The formula of a kernel that is `fusable`."""
         gamma, coef0 = kernel.gamma, kernel.coef0
         if kernel.name == "linear":
             return cls(fused.DOT, fused.POWER, 1, 0.0, 1.0)
@@ -77,16 +78,22 @@ class _Formula:
 class TileSource:
     """The data as tiles of one precision want them; nothing is copied but what is being packed."""
 
+    # Entries (i, j) and (j, i) are the same to the last bit for dense rows, and close enough to it for sparse ones.
+    symmetric = True
+
     def __init__(self, X: Any, kernel: Kernel, dtype: Any, *, sparse: bool, threads: int) -> None:
-        self.formula = _Formula.of(kernel)
+        self.formula = Formula.of(kernel)
         self.dtype = np.dtype(dtype)
         self.width = tile_columns(dtype)
         self.n, self.features = X.shape
         self.sparse = sparse
+        self.write = fused.store_sparse if sparse else fused.store_dense
+        self.multiply = fused.contract_sparse if sparse else fused.contract_dense
+        self.column_dtype = self.half_dtype = self.dtype
         self.half = np.zeros(self.n, dtype=dtype)
         self.csr = sp.issparse(X)
         self.X = X.sorted_indices() if self.csr and not X.has_sorted_indices else X
-        self.wide = self.features > _MOST_FEATURES
+        self.wide = self.features > MOST_FEATURES
         # Zeros must stay zeros in sparse rows, so that only dense ones are centred.
         centred = kernel.name == "rbf" and not sparse and not self.csr
         self.centre = X.mean(axis=0, dtype=np.float64) if centred else np.zeros(self.features)
@@ -113,8 +120,7 @@ class TileSource:
             source, local = self.with_features(points, self.narrow(points)), np.arange(len(points))
         tiles = -(-len(points) // self.width)
         out = np.empty((len(points), len(points)), dtype=self.dtype)
-        write = fused.store_sparse if self.sparse else fused.store_dense
-        write(
+        self.write(
             (fused.DOT, fused.POWER, 1, source.features), self.dtype.type(0.0), source.rows(local),
             pack_columns(source, local, tiles), 0, tiles, self.tile(), False, *out.shape, out.reshape(-1), 0,
         )  # fmt: skip
@@ -125,7 +131,41 @@ class TileSource:
         """What `fused` wants to know of the kernel."""
         return (self.formula.measure, self.formula.formula, self.formula.degree, self.features)
 
-    def pack(self, points: NDArray[np.intp], width: int, first: int, last: int, packed: Any, half: Any) -> None:
+    @property
+    def constants(self) -> Any:
+        """The kernel's coef0."""
+        return self.dtype.type(self.formula.coef0)
+
+    @property
+    def finite(self) -> bool:
+        """Whether the squared norms of all points are numbers in this precision."""
+        return bool(np.all(np.isfinite(self.half)))
+
+    @property
+    def largest_exponent(self) -> float:
+        """The largest number (to the base 2) that is lost when sums cancel."""
+        return float(self.half.max(initial=0.0))
+
+    @property
+    def sum_error(self) -> float:
+        """A constant c with ``|computed x'z - x'z| <= c |x| |z|``, x and z being the scaled data.
+
+        Every feature's product is added with one rounding, in any order, and both data are rounded first.
+        """
+        unit = float(np.finfo(self.dtype).eps) / 2.0
+        depth = (self.features + 1) * unit
+        return depth / (1.0 - depth) + 2.0 * unit + unit**2
+
+    @property
+    def column_size(self) -> int:
+        """Elements of a tile of packed columns."""
+        return self.width * self.features
+
+    def pack_columns(self, points: NDArray[np.intp], first: int, last: int, packed: Any, half: Any) -> None:
+        """Tiles `first` to `last` of the points, into `packed` and `half`."""
+        self._pack(points, self.width, first, last, packed, half)
+
+    def _pack(self, points: NDArray[np.intp], width: int, first: int, last: int, packed: Any, half: Any) -> None:
         """Groups `first` to `last` of `width` points each, into `packed` and `half`."""
         X, scale = self.X, self.formula.scale
         if self.csr:
@@ -143,7 +183,7 @@ class TileSource:
             half[: len(points)] = self.half[points]
             return (*self._sparse_rows(points), half)
         packed = scratch("rows", groups * TILE_ROWS * self.features, self.dtype)
-        self.pack(points, TILE_ROWS, 0, groups, packed, half)
+        self._pack(points, TILE_ROWS, 0, groups, packed, half)
         return (packed, half)
 
     def _sparse_rows(self, points: NDArray[np.intp]) -> tuple[NDArray[Any], NDArray[np.int32], NDArray[np.int64]]:
@@ -202,8 +242,7 @@ class TileSource:
     @cached_property
     def entry_cost(self) -> float:
         """Multiplications an entry takes, the formula's among them."""
-        features = _nonzeros(self.X) + _SPARSE_EXTRA if self.sparse else float(self.features)
-        return features + _FORMULA_COST
+        return expected_cost(self.X, self.sparse)
 
 
 @dataclass(frozen=True)
@@ -220,18 +259,23 @@ def even_step(tiles: int, threads: int) -> int:
     return max(1, -(-tiles // (PIECES_EACH * threads)))
 
 
-def pack_columns(source: TileSource, points: NDArray[np.intp], tiles: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Columns in memory of this thread."""
-    values = scratch("columns", tiles * source.width * source.features, source.dtype)
-    half = scratch("half", tiles * source.width, source.dtype)
-    source.pack(points, source.width, 0, tiles, values, half)
+def pack_columns(source: Any, points: NDArray[np.intp], tiles: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Columns of any source in memory of this thread."""
+    values = scratch("columns", tiles * source.column_size, source.column_dtype)
+    half = scratch("half", tiles * source.width, source.half_dtype)
+    source.pack_columns(points, 0, tiles, values, half)
     return values, half
+
+
+def expected_cost(X: Any, sparse: bool) -> float:
+    """Multiplications an entry of these data takes by vector tiles."""
+    return (_nonzeros(X) + _SPARSE_EXTRA if sparse else float(X.shape[1])) + _FORMULA_COST
 
 
 def is_sparse(X: Any, kernel: Kernel) -> bool:
     """Whether sparse rows times dense tiles cost less than dense rows do."""
     features = X.shape[1]
-    if _Formula.of(kernel).measure != fused.DOT:
+    if Formula.of(kernel).measure != fused.DOT:
         return False
     return bool(features > _SPARSE_FEATURES and _nonzeros(X) + _SPARSE_EXTRA < _SPARSE_SHARE * features)
 

@@ -31,6 +31,8 @@ def _features() -> str:
 _FOUND = set(_features().split(","))
 AVX512 = "+avx512f" in _FOUND
 FMA = AVX512 or {"+avx2", "+fma"} <= _FOUND
+# Tiles of bf16 numbers and of bytes; whether the system lets a process use them is for `kernels.matrix_unit` to ask.
+MATRIX_UNIT = {"+amx-tile", "+amx-bf16", "+amx-int8"} <= _FOUND
 # Bytes of the widest register; 16 (SSE, NEON) is what every 64-bit CPU has.
 _BYTES = 64 if AVX512 else 32 if "+avx2" in _FOUND else 16
 

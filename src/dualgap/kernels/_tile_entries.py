@@ -1,0 +1,133 @@
+"""From measures to kernel entries, and from entries to rows and sums: what all tiles have in common.
+
+A tile lies in the first-level cache, `TILE_ROWS` of its rows at a time: the formula turns measures into entries in
+place, which are then copied to memory or added to float64 sums. Formulas are those of the table in `kernels.fused`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+from dualgap.kernels.vectors import AVX512, INT64, Vector, beyond, choose, exp2, pointer, vector_of
+
+# Six rows times four registers are 24 sums, four columns and a row's value: 29 of AVX-512's 32 registers. AVX2 has 16:
+# six times two are 12 sums (6 x 4 spilled and was 2 to 3 times slower).
+TILE_ROWS = 6
+REGISTERS = 4 if AVX512 else 2
+
+EXPONENT, POWER, TANH = 0, 1, 2
+
+# tanh(x) = 1 - 2 / (2^(2 x log2e) + 1) is 1 to the last bit of float64 beyond x = 20.
+_TWICE_LOG2E, _SATURATED = 2.0 / np.log(2.0), 40.0 / np.log(2.0)
+
+
+def each_register(b: Any, v: Vector, tile: Any) -> Iterator[tuple[int, int, Any]]:
+    """Row, register and address of what `TILE_ROWS` rows of a tile hold."""
+    for r in range(TILE_ROWS):
+        for c in range(REGISTERS):
+            yield r, c, beyond(b, tile, (r * REGISTERS + c) * v.lanes)
+
+
+# -- formulas: a tile of measures becomes kernel entries, in place ---------------------------------------------------
+
+
+def exponent(b: Any, v: Vector, tile: Any, of_rows: Any, of_columns: Any) -> None:
+    """``2^min(0, t - h_r - h_c)``: a rounded distance below zero would make an entry above 1."""
+    for r, c, place in each_register(b, v, tile):
+        h_r = v.splat(b, b.load(beyond(b, of_rows, r)))
+        h = b.fadd(h_r, v.load(b, beyond(b, of_columns, c * v.lanes)))
+        x = choose(b, b.fsub(v.load(b, place), h), v.constant(0.0), larger=False)
+        v.store(b, exp2(b, v, x), place)
+
+
+def power(b: Any, v: Vector, tile: Any, shift: Any, degree: Any) -> None:
+    """``(t + coef0)^degree`` by repeated multiplication."""
+    for _r, _c, place in each_register(b, v, tile):
+        base = b.fadd(v.load(b, place), shift)
+        value = cgutils.alloca_once(b, v.type)
+        b.store(v.constant(1.0), value)
+        with cgutils.for_range(b, degree):
+            b.store(b.fmul(b.load(value), base), value)
+        v.store(b, b.load(value), place)
+
+
+def tanh(b: Any, v: Vector, tile: Any, shift: Any) -> None:
+    """``tanh(t + coef0)``."""
+    one, two = v.constant(1.0), v.constant(2.0)
+    for _r, _c, place in each_register(b, v, tile):
+        x = b.fmul(b.fadd(v.load(b, place), shift), v.constant(_TWICE_LOG2E))
+        x = choose(b, x, v.constant(_SATURATED), larger=False)
+        v.store(b, b.fsub(one, b.fdiv(two, b.fadd(exp2(b, v, x), one))), place)
+
+
+@intrinsic
+def apply(typing, formula, degree, coef0, tile, tile_at, row_half, row_at, column_half, column_at):  # type: ignore[no-untyped-def]
+    """Turn the measures of a tile into kernel entries."""
+    v = vector_of(tile)
+
+    def generate(context: Any, b: Any, _signature: Any, arguments: Any) -> Any:
+        t = pointer(context, b, tile, arguments[3], arguments[4])
+        of_rows = pointer(context, b, row_half, arguments[5], arguments[6])
+        of_columns = pointer(context, b, column_half, arguments[7], arguments[8])
+        shift = v.splat(b, arguments[2])
+
+        def case(number: int) -> Any:
+            return b.if_then(b.icmp_signed("==", arguments[0], ir.Constant(INT64, number)))
+
+        with case(EXPONENT):
+            exponent(b, v, t, of_rows, of_columns)
+        with case(POWER):
+            power(b, v, t, shift, arguments[1])
+        with case(TANH):
+            tanh(b, v, t, shift)
+        return context.get_dummy_value()
+
+    kinds = (types.int64, types.int64, tile.dtype, tile, tile_at, row_half, row_at, column_half, column_at)
+    return types.void(*kinds), generate
+
+
+# -- what is done with the entries -----------------------------------------------------------------------------------
+
+
+@intrinsic
+def add_weighted(typing, tile, tile_at, weights, weight_at, out, out_at):  # type: ignore[no-untyped-def]
+    """``out[c] += sum_r weights[r] tile[r, c]``: six entries are summed in the tile's dtype, the rest in float64."""
+    v = vector_of(tile)
+    wide = ir.VectorType(ir.DoubleType(), v.lanes)
+
+    def generate(context: Any, b: Any, _signature: Any, arguments: Any) -> Any:
+        t = pointer(context, b, tile, arguments[0], arguments[1])
+        w = pointer(context, b, weights, arguments[2], arguments[3])
+        o = pointer(context, b, out, arguments[4], arguments[5])
+        factors = [v.splat(b, b.load(beyond(b, w, r))) for r in range(TILE_ROWS)]
+        for c in range(REGISTERS):
+            total = b.fmul(v.load(b, beyond(b, t, c * v.lanes)), factors[0])
+            for r in range(1, TILE_ROWS):
+                total = v.fma(b, v.load(b, beyond(b, t, (r * REGISTERS + c) * v.lanes)), factors[r], total)
+            place = b.bitcast(beyond(b, o, c * v.lanes), wide.as_pointer())
+            before = b.load(place)
+            before.align = 8
+            b.store(b.fadd(before, b.fpext(total, wide) if v.bits == 32 else total), place).align = 8
+        return context.get_dummy_value()
+
+    return types.void(tile, tile_at, weights, weight_at, out, out_at), generate
+
+
+@intrinsic
+def copy_row(typing, tile, tile_at, out, out_at):  # type: ignore[no-untyped-def]
+    """One row of a tile to memory."""
+    v = vector_of(tile)
+
+    def generate(context: Any, b: Any, _signature: Any, arguments: Any) -> Any:
+        t, o = pointer(context, b, tile, *arguments[:2]), pointer(context, b, out, *arguments[2:])
+        for c in range(REGISTERS):
+            v.store(b, v.load(b, beyond(b, t, c * v.lanes)), beyond(b, o, c * v.lanes))
+        return context.get_dummy_value()
+
+    return types.void(tile, tile_at, out, out_at), generate

@@ -1,0 +1,230 @@
+"""Data as the matrix unit wants them: a source of float32 tiles beside `tile_source.TileSource`, where it is faster."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+
+from dualgap.kernels import _matrix_unit_packing as packing
+from dualgap.kernels import _matrix_unit_tiles as tiles
+from dualgap.kernels import fused, matrix_unit
+from dualgap.kernels._matrix_unit_levels import Levels, find_levels
+from dualgap.kernels._matrix_unit_packing import PANEL
+from dualgap.kernels._matrix_unit_tiles import BLOCK_ROWS, HALF, SIDE, WIDTH
+from dualgap.kernels._tile_entries import TILE_ROWS
+from dualgap.kernels.error_bound import EntryError, spread_of_sums
+from dualgap.kernels.memory import scratch
+from dualgap.kernels.packing import FEATURES as BLOCK_FEATURES
+from dualgap.kernels.threads import share
+from dualgap.kernels.tile_source import MOST_FEATURES, Formula, TileSource, expected_cost, is_sparse, pack_columns
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dualgap.kernels.functions import Kernel
+
+# What an entry costs, in multiplications of the vector tiles (1/80 ns): for each step of features, and for the formula.
+_LEVELS_STEP, _PIECES_STEP, _FORMULA_COST = 5.0, 14.0, 21.0
+# Features from which on pieces are used. With fewer they are at most 1.7 times as fast, and digits are worth more.
+_PIECES_FEATURES = 96
+# What sparse rows cost beside their nonzeros, for each block of features (0.3 to 0.5 ns).
+_SPARSE_BLOCK = 25.0
+# The factor of levels is neither lost below float32's normal numbers nor beyond the largest when it meets 2^31.
+_LEAST_FACTOR, _MOST_FACTOR = 2.0**-100, 2.0**90
+
+
+class MatrixSource:
+    """The data in panels of levels or pieces; nothing is copied but what is being packed, and levels that are kept.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix
+        The data.
+    kernel : Kernel
+        One made of inner products.
+    levels : Levels or None
+        Where all data have them; else numbers are split into pieces.
+    threads : int
+        Threads for what has to be known of all points.
+    """
+
+    width = WIDTH
+
+    def __init__(self, X: Any, kernel: Kernel, levels: Levels | None, threads: int) -> None:
+        self.formula = Formula.of(kernel)
+        self.dtype: np.dtype[Any] = np.dtype(np.float32)
+        self.write, self.multiply = tiles.store, tiles.contract
+        self.n, self.features = X.shape
+        self.levels = levels
+        self.csr = sp.issparse(X)
+        self.X = X
+        self.steps = _steps(self.features, levels)
+        self.column_dtype = np.dtype(np.uint8 if levels is not None else np.uint16)
+        self.half_dtype = np.dtype(np.int32 if levels is not None else np.float32)
+        # The order in which pieces are added up depends on which side is called rows; whole sums have no order.
+        self.symmetric = levels is not None
+        centred = kernel.name == "rbf" and levels is None and not self.csr
+        self.centre = X.mean(axis=0, dtype=np.float64) if centred else np.zeros(self.features)
+        if levels is not None:
+            self.half: NDArray[Any] = levels.norms
+        else:
+            self.half = np.zeros(self.n, dtype=np.float32)
+            if kernel.name == "rbf":
+                share(self._own_products, -(-self.n // WIDTH), threads)
+                self.half *= 0.5
+
+    def _own_products(self, tile: int) -> None:
+        """Products of points with themselves, added up as the tiles do: a point's distance from itself is exactly 0."""
+        points = np.arange(tile * WIDTH, min(self.n, (tile + 1) * WIDTH))
+        out = np.empty((len(points), len(points)), dtype=np.float32)
+        columns = pack_columns(self, points, 1)
+        product = (fused.DOT, fused.POWER, 1, self.steps)
+        rows, plain = self.rows(points), (np.float32(0.0), np.float32(1.0))
+        tiles.store(product, plain, rows, columns, 0, 1, self.tile(), False, *out.shape, out.reshape(-1), 0)
+        self.half[points] = np.diag(out)
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """What the loops want to know of the kernel."""
+        return (self.formula.measure, self.formula.formula, self.formula.degree, self.steps)
+
+    @property
+    def constants(self) -> tuple[Any, Any]:
+        """The kernel's coef0, and what sums of levels are multiplied by."""
+        factor = 1.0 if self.levels is None else _factor(self.formula, self.levels)
+        return self.dtype.type(self.formula.coef0), self.dtype.type(factor)
+
+    def exactly(self) -> MatrixSource | None:
+        """The same with products in float64, made of the same sums: for levels that are off by rounding alone."""
+        if self.levels is None or self.levels.error > matrix_unit.EXACT_LEVEL_ERROR:
+            return None
+        other = copy(self)
+        other.dtype, other.multiply = np.dtype(np.float64), tiles.contract_exactly
+        return other
+
+    @property
+    def finite(self) -> bool:
+        """Whether the squared norms of all points are numbers in float32."""
+        return bool(np.all(np.isfinite(self.half)))
+
+    @property
+    def largest_exponent(self) -> float:
+        """The largest number (to the base 2) that is lost when sums cancel; none is where they are exact."""
+        return 0.0 if self.levels is not None else float(self.half.max(initial=0.0))
+
+    @property
+    def sum_error(self) -> float:
+        """A constant c with ``|computed x'z - x'z| <= c |x| |z|``, x and z being the scaled data (less `low`)."""
+        return (
+            matrix_unit.pieces_error(self.features)
+            if self.levels is None
+            else matrix_unit.levels_error(self.levels.error)
+        )
+
+    def entry_error(self, exact: TileSource) -> EntryError | None:
+        """How far entries of the RBF kernel can be off; None where exact ones cost little more, or nothing is known."""
+        if self.levels is not None:
+            if self.exactly() is not None:
+                return None
+            half = 0.5 * (self.formula.scale * self.levels.step) ** 2 * self.levels.norms.astype(np.float64)
+            return EntryError.of_distances(self.levels.error / (1.0 - self.levels.error), half)
+        if not np.array_equal(self.centre, exact.centre):  # norms of other points
+            return None
+        return EntryError.of(spread_of_sums(self.sum_error, exact.half), self.half, exact.half)
+
+    @property
+    def column_size(self) -> int:
+        """Elements of a tile of packed columns."""
+        return WIDTH // PANEL * int(packing.panel_size(self.steps))
+
+    def pack_columns(
+        self, points: NDArray[np.intp], first: int, last: int, packed: NDArray[Any], half: NDArray[Any]
+    ) -> None:
+        """Tiles `first` to `last` of the points, into `packed` and `half`."""
+        panels = WIDTH // PANEL
+        self._pack(points, True, first * panels, last * panels, packed)
+        ours = points[first * WIDTH : last * WIDTH]
+        half[first * WIDTH : last * WIDTH] = 0
+        half[first * WIDTH : first * WIDTH + len(ours)] = self.half[ours]
+
+    def _pack(self, points: NDArray[np.intp], transposed: bool, first: int, last: int, packed: NDArray[Any]) -> None:
+        X, words = self.X, packed.view(np.uint32)
+        where = (transposed, self.steps, first, last, words)
+        if self.levels is not None and len(self.levels.bytes):
+            packing.pack_kept_levels(self.levels.bytes.view(np.uint32), points, *where)
+        elif self.levels is not None and self.csr:
+            packing.pack_sparse_levels(X.data, X.indices, X.indptr, points, self.levels.step, *where)
+        elif self.levels is not None:
+            packing.pack_levels(X, points, self.levels.low, self.levels.step, *where)
+        elif self.csr:
+            packing.pack_sparse_pieces(X.data, X.indices, X.indptr, points, self.formula.scale, *where)
+        else:
+            packing.pack_pieces(X, points, self.centre, self.formula.scale, *where)
+
+    def rows(self, points: NDArray[np.intp]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The operand `rows` of the loops over tiles."""
+        groups = -(-len(points) // TILE_ROWS) * TILE_ROWS
+        panels = -(-groups // SIDE) * (SIDE // PANEL)
+        packed = scratch("rows", panels * int(packing.panel_size(self.steps)), self.column_dtype)
+        self._pack(points, False, 0, panels, packed)
+        half = np.zeros(panels * PANEL, dtype=self.half_dtype)
+        half[: len(points)] = self.half[points]
+        return packed, half
+
+    def tile(self) -> Any:
+        """Room for a tile, and for some of its entries where they are float64."""
+        tile = scratch("tile", BLOCK_ROWS * WIDTH, np.float32)
+        return tile if self.dtype == np.float32 else (tile, scratch("entries", TILE_ROWS * HALF, np.float64))
+
+    @property
+    def entry_cost(self) -> float:
+        """What an entry costs, in multiplications of the vector tiles."""
+        return _cost(self.features, self.levels)
+
+
+# What makes tiles of entries.
+Source: TypeAlias = TileSource | MatrixSource
+
+
+def single_source(X: Any, kernel: Kernel, budget: int, threads: int) -> Source:
+    """The source of float32 tiles that is expected to be fastest; it keeps levels in `budget` bytes at most."""
+    sparse = is_sparse(X, kernel)
+    if _usable(X, kernel):
+        levels = find_levels(X, shifted=kernel.name == "rbf", threads=threads, budget=budget)
+        if levels is not None and not _LEAST_FACTOR < abs(_factor(Formula.of(kernel), levels)) < _MOST_FACTOR:
+            levels = None
+        if _worth_it(X, levels, sparse):
+            return MatrixSource(X, kernel, levels, threads)
+    return TileSource(X, kernel, np.float32, sparse=sparse, threads=threads)
+
+
+def _worth_it(X: Any, levels: Levels | None, sparse: bool) -> bool:
+    """Whether the matrix unit makes entries faster than vector tiles do."""
+    features = X.shape[1]
+    if levels is None and features < _PIECES_FEATURES:
+        return False
+    blocks = -(-features // BLOCK_FEATURES) if sparse else 0
+    return _cost(features, levels) < expected_cost(X, sparse) + _SPARSE_BLOCK * blocks
+
+
+def _usable(X: Any, kernel: Kernel) -> bool:
+    if not matrix_unit.available() or X.shape[1] > MOST_FEATURES:
+        return False
+    return Formula.of(kernel).measure == fused.DOT
+
+
+def _factor(formula: Formula, levels: Levels) -> float:
+    """What turns whole sums into those of scaled data, or whole squared distances into exponents."""
+    squared = (formula.scale * levels.step) ** 2
+    return -0.5 * squared if formula.formula == fused.EXPONENT else squared
+
+
+def _steps(features: int, levels: Levels | None) -> int:
+    return -(-features // (packing.LEVEL_FEATURES if levels is not None else packing.PIECE_FEATURES))
+
+
+def _cost(features: int, levels: Levels | None) -> float:
+    return (_PIECES_STEP if levels is None else _LEVELS_STEP) * _steps(features, levels) + _FORMULA_COST

@@ -1,0 +1,312 @@
+"""The matrix unit: found only where it may be used, and then as exact as it says, in every layout and shape."""
+
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dualgap
+from dualgap.kernels import fused_gram, matrix_source, matrix_unit
+from dualgap.kernels._matrix_unit_levels import find_levels
+from dualgap.kernels.functions import Kernel
+from dualgap.kernels.fused_gram import FusedGram
+from dualgap.kernels.matrix_source import MatrixSource
+from dualgap.kernels.tile_source import TileSource
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tiles import KERNELS, LAYOUTS, SHAPES, bound, bound_of, check, fused_gram_of, plain, points, within
+
+needs_unit = pytest.mark.skipif(
+    not matrix_unit.available(), reason="this CPU has no matrix unit (AMX), or the system does not grant it"
+)
+PRODUCTS = sorted(name for name in KERNELS if name not in ("laplacian", "chi2"))
+KINDS = ("pieces", "levels")
+
+
+@pytest.fixture
+def always(monkeypatch):
+    """Use the matrix unit whether it is worth it or not."""
+    monkeypatch.setattr(matrix_source, "_worth_it", lambda X, levels, sparse: True)
+
+
+def data(n, d, layout, kind, seed=0, dtype=np.float64):
+    """Rows whose numbers are whole multiples of 1/200, or any."""
+    X = points(n, d, layout, np.float64, seed)
+    if kind == "levels":
+        numbers = X.data if sp.issparse(X) else X
+        numbers[...] = np.ceil(200.0 * numbers) / 200.0
+    return X.astype(dtype)
+
+
+def made_by_the_unit(gram, kind):
+    source = gram._single
+    return isinstance(source, MatrixSource) and (source.levels is not None) == (kind == "levels")
+
+
+# -- entries ---------------------------------------------------------------------------------------------------------
+
+
+@needs_unit
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("dtype", [np.float64, np.float32], ids=["float64", "float32"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_entries_and_products_equal_the_formula(name, layout, kind, dtype):
+    for n, columns, d in SHAPES:
+        gram = check(KERNELS[name], data(n, d, layout, kind, n, dtype), columns)
+        assert made_by_the_unit(gram, kind) or n * d < 500  # few numbers may well be levels by chance, or all zero
+
+
+@needs_unit
+@given(
+    st.sampled_from(PRODUCTS),
+    st.sampled_from(LAYOUTS),
+    st.sampled_from(KINDS),
+    st.integers(1, 220),
+    st.integers(1, 200),
+    st.integers(1, 140),
+    st.sampled_from([0, 10**8]),
+)
+def test_shapes_of_any_size(name, layout, kind, n, columns, d, budget):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(matrix_source, "_worth_it", lambda X, levels, sparse: True)
+        check(KERNELS[name], data(n, d, layout, kind, d), columns, budget)
+
+
+def worst_numbers(rng, shape):
+    """Numbers that bf16 pieces represent badly: all low bits set or just above a tie, of very different sizes."""
+    mantissa = rng.choice([0x7F7FFF, 0x00FFFF, 0x018001, 0x3FFFFF, 0x008080], size=shape).astype(np.uint32)
+    exponent = rng.integers(110, 140, size=shape).astype(np.uint32)
+    return (exponent << 23 | mantissa).view(np.float32) * rng.choice([-1.0, 1.0], size=shape)
+
+
+@needs_unit
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("d", [1, 31, 33, 300, 784])
+@pytest.mark.parametrize("what", ["normal", "positive", "worst", "levels"])
+def test_sums_are_as_exact_as_stated(what, d):
+    rng = np.random.default_rng(d)
+    X = {
+        "normal": lambda: rng.normal(size=(100, d)),
+        "positive": lambda: rng.uniform(0.5, 1.0, size=(100, d)),
+        "worst": lambda: worst_numbers(rng, (100, d)).astype(np.float64),
+        "levels": lambda: rng.integers(0, 256, size=(100, d)) / 255.0,
+    }[what]()
+    gram = fused_gram_of(X, Kernel("linear"))
+    assert made_by_the_unit(gram, "levels" if what == "levels" else "pieces")
+    norms = np.linalg.norm(X, axis=1)
+    within(gram.block(np.arange(100), None), X @ X.T, gram.sum_error * np.outer(norms, norms) * (1 + 1e-9))
+
+
+@needs_unit
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_levels_give_distances_without_cancellation(layout):
+    """Rows far from the origin that differ in one level: float32 norms alone would lose the difference."""
+    d, kernel = 400, Kernel("rbf", gamma=1e-4)
+    K = np.full((40, d), 250.0) if layout == "dense" else np.where(np.arange(d) % 9 == 0, 250.0, np.zeros((40, d)))
+    K[np.arange(40), 9 * np.arange(40)] += np.arange(40) % 6
+    K[-1, -1] = 0.0
+    X = sp.csr_matrix(K) if layout == "csr" else K
+    gram = fused_gram_of(X, kernel)
+    assert made_by_the_unit(gram, "levels")
+    apart = np.sum((K[:, None] - K[None]) ** 2, axis=2)
+    block = gram.block(np.arange(40), None)
+    assert block == pytest.approx(np.exp(-kernel.gamma * apart), rel=1e-6)
+    assert np.all(np.diag(block) == 1.0)
+
+
+@needs_unit
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_symmetric_block_is_symmetric_and_its_diagonal_one(layout, kind):
+    for n in (1, 63, 197):
+        X = data(n, 140, layout, kind)
+        gram = fused_gram_of(X, KERNELS["rbf"])
+        rows = np.random.default_rng(0).permutation(n)
+        square, other = gram.block(rows, rows), gram.block(rows, rows.copy())
+        assert np.array_equal(square, square.T)
+        assert np.array_equal(np.triu(square), np.triu(other))
+        assert np.all(np.diag(square) == 1.0)
+        within(square, other, 2 * bound_of(gram, X)[np.ix_(rows, rows)])
+
+
+@needs_unit
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("budget", [0, 10**8], ids=["packed each time", "packed once"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_number_of_threads_changes_no_bit(layout, kind, budget, monkeypatch):
+    monkeypatch.setattr(fused_gram, "_WORTH_THREADS", 0)
+    X, rng = data(700, 100, layout, kind), np.random.default_rng(3)
+    rows, w = rng.permutation(700)[:333], rng.normal(size=333)
+    answers = []
+    for threads in (1, 2, 3, 7, 1):
+        gram = fused_gram_of(X, KERNELS["rbf"], budget=budget, n_jobs=threads)
+        assert made_by_the_unit(gram, kind)
+        out, part = np.zeros(700), np.zeros(333)
+        gram.accumulate(out, rows, w)
+        gram.accumulate(part, rows, w, rows)
+        answers.append((gram.block(rows, None), gram.block(rows, rows), out, part))
+    for answer in answers[1:]:
+        for first, other in zip(answers[0], answer, strict=True):
+            assert np.array_equal(first, other)
+
+
+@needs_unit
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("size", [1e-15, 1e-9, 1e9, 1e15])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["rbf", "sigmoid"])
+def test_tiny_and_huge_data_give_no_nan(name, kind, size):
+    gram = fused_gram_of(size * data(60, 100, "dense", kind), KERNELS[name])
+    block = gram.block(np.arange(60), None)
+    assert np.all(np.isfinite(block))
+    assert np.all(np.abs(block) <= 1.0 + 3e-7)
+    if name == "rbf":
+        assert np.all(np.diag(block) == 1.0)
+
+
+@needs_unit
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_exact_levels_serve_proofs_as_well(name, monkeypatch):
+    """Sums in whole numbers are as good in float64: as good as the vector tiles', which are not asked."""
+    X, w = data(150, 90, "dense", "levels"), np.random.default_rng(0).normal(size=150)
+    expected = fused_gram_of(X, KERNELS[name]).double()
+    gram = fused_gram_of(X, KERNELS[name])
+    monkeypatch.setattr(FusedGram, "_exact_source", lambda self: pytest.fail("the matrix unit could do this"))
+    K = plain(KERNELS[name], X)
+    off = bound(KERNELS[name], X, np.float64) + 1e-14 * np.abs(K)
+    within(gram.exact(w), K @ w, off @ np.abs(w))
+    within(gram.exact(w), expected.block(np.arange(150), None) @ w, 2 * off @ np.abs(w))
+
+
+@needs_unit
+@pytest.mark.usefixtures("always")
+def test_levels_that_are_off_by_more_than_rounding_prove_nothing():
+    k = np.random.default_rng(0).integers(0, 256, size=(150, 90))
+    for X in ((k / 255).astype(np.float32), np.round(k / 255, 6)):
+        gram = fused_gram_of(X, KERNELS["rbf"])
+        assert made_by_the_unit(gram, "levels")
+        assert gram._single.exactly() is None
+
+
+# -- levels ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    ("low", "step", "most"), [(0.0, 1 / 255, 255), (0.0, 1.0, 1), (-1.0, 2 / 15, 15), (3.0, 0.01, 200), (0.0, 1e-7, 9)]
+)
+def test_levels_are_found(low, step, most, dtype):
+    k = np.random.default_rng(0).integers(0, most + 1, size=(300, 40))
+    k[0, :2] = (0, most)
+    found = find_levels((low + k * step).astype(dtype), shifted=True, threads=2)
+    assert found.low == pytest.approx(low, abs=1e-6)
+    assert found.step == pytest.approx(step, rel=1e-6)
+    assert np.array_equal(found.norms, np.sum(k * k, axis=1))
+
+
+def test_levels_that_rounding_has_moved_too_far_are_refused():
+    """In float32 3000.01 is off by 1e-4, a hundredth of the step."""
+    X = (3000.0 + 0.01 * np.random.default_rng(0).integers(0, 201, size=(300, 40))).astype(np.float32)
+    assert find_levels(X, shifted=True, threads=1) is None
+
+
+def test_levels_written_with_six_digits_are_found():
+    k = np.random.default_rng(0).integers(0, 256, size=(300, 40))
+    assert np.array_equal(
+        find_levels(np.round(k / 255, 6), shifted=False, threads=1).norms, np.sum(k * k, axis=1)
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("fault", ["one between", "too many", "negative", "nan", "inf"])
+def test_one_number_that_is_no_level_is_seen(layout, fault):
+    X = data(3000, 30, layout, "levels")
+    number = {"one between": 0.5025, "too many": 256 / 200, "negative": -1 / 200, "nan": np.nan, "inf": np.inf}[fault]
+    (X.data if layout == "csr" else X.reshape(-1))[777] = number
+    assert find_levels(X, shifted=False, threads=2) is None
+
+
+def test_zeros_alone_have_no_levels():
+    assert find_levels(np.zeros((5, 3)), shifted=True, threads=1) is None
+    assert find_levels(sp.csr_matrix((5, 3)), shifted=True, threads=1) is None
+
+
+# -- where it is used ------------------------------------------------------------------------------------------------
+
+
+@needs_unit
+def test_it_is_used_where_it_is_faster():
+    rbf = KERNELS["rbf"]
+    assert isinstance(fused_gram_of(data(300, 200, "dense", "pieces"), rbf)._single, MatrixSource)
+    assert isinstance(fused_gram_of(data(300, 200, "csr", "levels"), rbf)._single, MatrixSource)
+    assert isinstance(fused_gram_of(data(300, 8, "dense", "pieces"), rbf)._single, TileSource)
+    assert isinstance(fused_gram_of(data(300, 200, "dense", "pieces"), KERNELS["laplacian"])._single, TileSource)
+    few = sp.random(300, 10_000, density=0.002, format="csr", random_state=0)
+    assert isinstance(fused_gram_of(few, rbf)._single, TileSource)
+
+
+@needs_unit
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fit_certifies_its_gap(kind):
+    X = data(400, 120, "dense", kind)
+    y = np.where(X[:, :60].sum(axis=1) > X[:, 60:].sum(axis=1), 1, -1)
+    model = dualgap.SVC(solver="block", C=10.0, gamma=0.3, gap_tol=1e-6).fit(X, y)
+    assert model.status_ is dualgap.Status.CONVERGED
+    assert model.certificate_.relative_gap <= 1e-6
+
+
+# -- detection -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("system", ["darwin", "win32"])
+def test_other_systems_are_not_asked(system, monkeypatch):
+    monkeypatch.setattr(sys, "platform", system)
+    monkeypatch.setattr(matrix_unit.ctypes, "CDLL", lambda name: pytest.fail("no such call on this system"))
+    assert not matrix_unit._permitted()
+
+
+@pytest.mark.skipif(sys.platform != "linux" or platform.machine() != "x86_64", reason="Linux on x86-64 alone is asked")
+def test_a_refusal_is_taken(monkeypatch):
+    class Refusing:
+        class syscall:  # noqa: N801 - the name of libc's function
+            def __new__(cls, *arguments):
+                return -1
+
+    monkeypatch.setattr(matrix_unit.ctypes, "CDLL", lambda name: Refusing)
+    assert not matrix_unit._permitted()
+
+
+AVAILABLE = """
+from dualgap.kernels import matrix_unit
+print(matrix_unit.available())
+"""
+
+
+def available_with(**settings):
+    run = subprocess.run(
+        [sys.executable, "-c", AVAILABLE], env={**os.environ, **settings}, capture_output=True, text=True, timeout=300
+    )
+    assert run.returncode == 0, run.stderr
+    return run.stdout.strip() == "True"
+
+
+def test_it_can_be_turned_off():
+    assert not available_with(DUALGAP_MATRIX_UNIT="0")
+
+
+@pytest.mark.skipif(platform.machine().lower() not in ("x86_64", "amd64"), reason="not an x86 CPU")
+def test_code_for_another_cpu_does_not_use_it():
+    assert not available_with(NUMBA_CPU_NAME="skylake-avx512", NUMBA_CPU_FEATURES="+avx512f,+avx2,+fma")
