@@ -13,12 +13,14 @@ from dualgap.kernels import fused
 from dualgap.kernels.fused import TILE_ROWS
 from dualgap.kernels.matrix_source import MatrixSource, single_source
 from dualgap.kernels.memory import aligned
+from dualgap.kernels.symmetric import symmetric_product
 from dualgap.kernels.threads import share, share_parts, thread_count
 from dualgap.kernels.tile_source import PIECES_EACH, TileSource, even_step, is_sparse, pack_columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dualgap.kernels.error_bound import EntryError
     from dualgap.kernels.functions import Kernel
     from dualgap.kernels.matrix_source import Source
     from dualgap.kernels.points import Points
@@ -28,9 +30,11 @@ _WORTH_THREADS = 3_000_000
 # Exponents (to the base 2) beyond which float32 sums leave fewer than four digits of an entry.
 _SINGLE_EXPONENT = 1000.0
 # Packed columns are kept up to this part of the budget, each choice of them.
-_PACKED_SHARE = 8
+PACKED_SHARE = 8
 # Bytes of columns packed at a time where the packed matrix is not kept: half a second-level cache.
 _SCRATCH_BYTES = 1_000_000
+# Multiplications of a symmetric block from which on making half of it is faster than all: about two milliseconds.
+_WORTH_HALVING = 5e7
 # Multiplications an entry takes from which on copying it from the other triangle is cheaper than computing it.
 _WORTH_MIRRORING = 60.0
 
@@ -78,9 +82,10 @@ class FusedGram:
         self.budget = budget
         self.threads = thread_count(n_jobs)
         self._X = points.original
-        self._single = single_source(self._X, kernel, budget // _PACKED_SHARE, self.threads)
+        self._single = single_source(self._X, kernel, budget // PACKED_SHARE, self.threads)
         # One for all that are made by `separate`; two threads that make it at once make the same.
         self._double: list[TileSource] = []
+        self._bound: list[EntryError | None] = []
         self._packed: list[_Packed] = []
         self._all = np.arange(self.n)
 
@@ -106,9 +111,27 @@ class FusedGram:
         return self._single.sum_error
 
     @property
+    def tile_columns(self) -> int:
+        """Columns of a tile of float32 entries."""
+        return self._single.width
+
+    @property
+    def tile_bytes(self) -> int:
+        """Bytes of the packed columns of such a tile."""
+        return self._single.column_size * self._single.column_dtype.itemsize
+
+    @property
     def entry_cost(self) -> float:
         """Multiplications an entry takes, roughly."""
         return self._single.entry_cost
+
+    def entry_error(self) -> EntryError | None:
+        """How far the float32 entries can be from the true ones, where a bound is known."""
+        if self.kernel.name != "rbf" or self.dtype != np.float32:
+            return None
+        if not self._bound:
+            self._bound.append(self._single.entry_error(self._exact_source()))
+        return self._bound[0]
 
     def block(
         self, rows: NDArray[np.intp], columns: NDArray[np.intp] | None, out: NDArray[Any] | None = None
@@ -161,8 +184,23 @@ class FusedGram:
         """``K[rows] @ weights`` in float64 throughout."""
         out = np.zeros(self.n if rows is None else len(rows))
         used = np.flatnonzero(weights)
-        exact = self._single.exactly() if isinstance(self._single, MatrixSource) else None
-        self._contract(exact or self._exact_source(), out, used, weights[used], rows)
+        exactly = self._single.exactly() if isinstance(self._single, MatrixSource) else None
+        if exactly is not None:
+            self._contract(exactly, out, used, weights[used], rows)
+            return out
+        source = self._exact_source()
+        wanted = self._all if rows is None else rows
+        inside = weights[wanted] != 0.0
+        worth = not source.wide and used.size**2 * source.entry_cost >= _WORTH_HALVING
+        in_order = rows is None or bool(np.all(np.diff(rows) > 0))
+        if not (worth and in_order and np.count_nonzero(inside) == used.size):
+            self._contract(source, out, used, weights[used], rows)
+            return out
+        # All points with weights are among the rows: their block is symmetric.
+        out[inside] = symmetric_product(source, used, weights[used], self.threads)
+        others = np.zeros(out.size - used.size)
+        self._contract(source, others, used, weights[used], wanted[~inside])
+        out[~inside] = others
         return out
 
     def _exact_source(self) -> TileSource:
@@ -247,7 +285,7 @@ class FusedGram:
                 self._packed.append(packed)
                 return packed
         size = tiles * source.column_size
-        if size * source.column_dtype.itemsize > self.budget // _PACKED_SHARE:
+        if size * source.column_dtype.itemsize > self.budget // PACKED_SHARE:
             return None
         # At most three are kept: all columns and two choices (all of a task and its active set, say); the memory of the
         # choice not used for longest is used again where it suffices.

@@ -15,6 +15,7 @@ from dualgap.kernels._matrix_unit_levels import Levels, find_levels
 from dualgap.kernels._matrix_unit_packing import PANEL
 from dualgap.kernels._matrix_unit_tiles import BLOCK_ROWS, HALF, SIDE, WIDTH
 from dualgap.kernels._tile_entries import TILE_ROWS
+from dualgap.kernels.error_bound import EntryError, spread_of_sums
 from dualgap.kernels.memory import scratch
 from dualgap.kernels.packing import FEATURES as BLOCK_FEATURES
 from dualgap.kernels.threads import share, share_parts
@@ -138,6 +139,17 @@ class MatrixSource:
             if self.levels is None
             else matrix_unit.levels_error(self.levels.error)
         )
+
+    def entry_error(self, exact: TileSource) -> EntryError | None:
+        """How far entries of the RBF kernel can be off; None where exact ones cost little more, or nothing is known."""
+        if self.levels is not None:
+            if self.exactly() is not None:
+                return None
+            half = 0.5 * (self.formula.scale * self.levels.step) ** 2 * self.levels.norms.astype(np.float64)
+            return EntryError.of_distances(self.levels.error / (1.0 - self.levels.error), half)
+        if not np.array_equal(self.centre, exact.centre):  # norms of other points
+            return None
+        return EntryError.of(spread_of_sums(self.sum_error, exact.half), self.half, exact.half)
 
     @property
     def column_size(self) -> int:
