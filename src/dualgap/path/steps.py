@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualgap.certificate import exact_gradient, judge
+from dualgap.certificate import certify, exact_gradient, judge
 from dualgap.constraints import FEASIBLE
 from dualgap.kernels.threads import one_blas_thread
 from dualgap.path.grams import KeptGram, StoredGram
+from dualgap.path.narrowing import Aim, narrowed, worth_narrowing
 from dualgap.path.starts import multiple, restart_bounds, scaled_start
-from dualgap.result import Certificate, Status
+from dualgap.result import Certificate, Event, Snapshot, Status
 from dualgap.run import solve
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dualgap.problem import DualQP
+
+# Two roundings of float64: of a quotient and of a product.
+_ROUNDED = 2.0**-51
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +55,11 @@ class Goal:
     time_limit: float | None = None
     callback: Callable[[Any], bool | None] | None = None
     warn: bool = True
+
+    @property
+    def free_to_choose(self) -> bool:
+        """Whether how a problem is solved is left open."""
+        return self.solver in ("auto", "block") and not self.options and self.max_iter < 0 and self.time_limit is None
 
     def met(self, certificate: Certificate) -> bool:
         """Whether a certificate bears the goal out."""
@@ -112,6 +121,12 @@ def _solved(
                     done = Status.CONVERGED
                     return Step(problem, point, eta, certificate, done, 0, took, True, start_gap, bounds), product
             _hand_over(problem, last, start)
+            if known is not None and goal.free_to_choose and worth_narrowing(problem):
+                found = _within_few(problem, goal, start, last, began)
+                if found is not None and goal.met(found.certificate):
+                    whole = replace(found, seconds=time.perf_counter() - began, start_gap=start_gap, bounds=bounds)
+                    return whole, _product(problem, found.a)
+                start = start if found is None else found.a
     result = solve(
         problem,
         goal.solver,
@@ -124,8 +139,7 @@ def _solved(
         warn=goal.warn,
         **(goal.options or {}),
     )
-    # The certificate has just asked for this product, and the Gram matrix still has it.
-    product = exact_gradient(problem, result.a) - problem.f0 - problem.ridge * result.a
+    product = _product(problem, result.a)
     took = time.perf_counter() - began
     step = Step(
         problem,
@@ -142,6 +156,38 @@ def _solved(
     return step, product
 
 
+def _product(problem: DualQP, a: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``sign * (K a)``: a certificate has just asked for it, and the Gram matrix still has it."""
+    return exact_gradient(problem, a) - problem.f0 - problem.ridge * a
+
+
+def _within_few(problem: DualQP, goal: Goal, start: NDArray[np.float64], last: _Last, began: float) -> Step | None:
+    """Solve for the few variables that have something left to do; None where they are not few."""
+    gradient = exact_gradient(problem, start)
+    at, eta = judge(problem, start, gradient, last.step.eta)
+    if at.note:
+        return None
+    # The dual objective can only rise, and the primal one is far from where it will be.
+    gap = None if goal.gap_tol is None else goal.gap_tol * abs(at.dual)
+
+    def asked(snapshot: Snapshot) -> bool:
+        if goal.callback is None:
+            return False
+        seconds, support = time.perf_counter() - began, int(np.count_nonzero(snapshot.a))
+        event = Event(
+            snapshot.iteration, seconds, at.primal, at.dual, at.relative_gap, at.kkt_violation, support,
+            snapshot.kernel_evaluations, 0, 0, 0, 0,
+        )  # fmt: skip
+        return goal.callback(event) is True
+
+    found = narrowed(problem, start, gradient, eta, Aim(gap, goal.tol), asked)
+    if found is None:
+        return None
+    certificate, eta = certify(problem, found[0], eta)
+    nothing = np.nan, np.nan
+    return Step(problem, found[0], eta, certificate, Status.CONVERGED, found[1], 0.0, False, np.nan, nothing)
+
+
 def _hand_over(problem: DualQP, last: _Last, start: NDArray[np.float64]) -> None:
     """Tell the Gram matrix the product at the start, where that is a multiple of one it has made."""
     gram = problem.gram
@@ -152,8 +198,10 @@ def _hand_over(problem: DualQP, last: _Last, start: NDArray[np.float64]) -> None
     whole = points.size == gram.n
     product = np.zeros(gram.n)
     product[problem.index] = problem.sign * (factor * last.product)
-    # Weights as if nothing had been snapped to a bound: what was, is corrected for.
-    weights = problem.on_points(factor * last.a)
+    # Weights as if nothing had been snapped to a bound: what was, is corrected for. Where that is C (C'/C) rounded, the
+    # product has rounded by as much, and a row of the matrix would be made for nothing.
+    scaled = factor * last.a
+    weights = problem.on_points(np.where(np.abs(start - scaled) <= _ROUNDED * scaled, start, scaled))
     gram.remember(weights, None if whole else points, product if whole else product[points])
 
 
