@@ -19,7 +19,7 @@ LAYERS = (
     ("smooth_abs", "losses", "regularisers", "composite"),
     ("kernels",),
     ("operators", "line_search"),
-    ("formulations", "certificate", "approximation", "box_descent", "primal", "composite_certificate"),
+    ("formulations", "screening", "certificate", "approximation", "box_descent", "primal", "composite_certificate"),
     ("solvers",),
     (
         "course",

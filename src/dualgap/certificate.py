@@ -26,6 +26,7 @@ import numpy as np
 from dualgap.constraints import infeasibility
 from dualgap.multipliers import best_multipliers
 from dualgap.result import Certificate
+from dualgap.screening import known_product, proved_gradient
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,7 +45,11 @@ _EXAMINED = 512
 
 
 def certify(
-    problem: DualQP, a: NDArray[np.float64], eta: NDArray[np.float64] | None = None
+    problem: DualQP,
+    a: NDArray[np.float64],
+    eta: NDArray[np.float64] | None = None,
+    *,
+    screen: bool | None = None,
 ) -> tuple[Certificate, NDArray[np.float64]]:
     """Judge a point.
 
@@ -56,6 +61,9 @@ def certify(
         The point; clipped to the box first (what was clipped is reported as infeasibility).
     eta : ndarray, shape (k,), optional
         Where the search for the best multipliers starts, when it needs a start (coupled constraints, ridges).
+    screen : bool, optional
+        Whether gradients that cannot change the certificate may come from float32 entries (see `dualgap.screening`):
+        the numbers are the same, up to the order of sums. By default where that is faster.
 
     Returns
     -------
@@ -66,7 +74,9 @@ def certify(
     """
     a = np.asarray(a, dtype=np.float64)
     inside = np.clip(a, problem.lo, problem.hi)
-    gradient = exact_gradient(problem, inside)
+    gradient = None if screen is False else proved_gradient(problem, inside, always=screen is True)
+    if gradient is None:
+        gradient = exact_gradient(problem, inside)
     certificate, eta = judge(problem, inside, gradient, eta)
     if not np.array_equal(a, inside):
         certificate = replace(certificate, infeasibility=infeasibility(problem, a))
@@ -85,6 +95,16 @@ def exact_gradient(problem: DualQP, a: NDArray[np.float64]) -> NDArray[np.float6
     else:
         product = problem.gram.exact(coefficients, points)[np.searchsorted(points, problem.index)]
     return problem.sign * product + problem.ridge * a + problem.f0
+
+
+def start_gradient(problem: DualQP, a: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``H a + f0`` for a solver that goes on from a point it was certified at: what the certificate has left.
+
+    Exact for the variables that matter there; others may have the error of float32 entries. Without a certificate, or
+    where that has made all of it exact, the same as `exact_gradient`.
+    """
+    known = known_product(problem, a)
+    return exact_gradient(problem, a) if known is None else known[0] + problem.ridge * a + problem.f0
 
 
 def judge(

@@ -29,6 +29,7 @@ import numpy as np
 
 from dualgap.kernels.shifted import ShiftedGram
 from dualgap.problem import DualQP
+from dualgap.screening import known_product
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -210,8 +211,9 @@ def recover(problem: DualQP, a: NDArray[np.float64], eta: NDArray[np.float64]) -
         epsilon = found["epsilon"]
     if problem.formulation == "svdd":
         # |phi(x_i) - c|^2 = K_ii - 2 (K a)_i + a'Ka, and the margin condition puts R^2 = a'Ka + 2 eta.
-        inner = problem.gram.exact(coefficients)
-        radius2 = float(coefficients @ inner) + 2.0 * bias
+        known = known_product(problem, a)  # exact where a is not 0
+        inner = float(coefficients @ problem.gram.exact(coefficients)) if known is None else float(a @ known[0])
+        radius2 = inner + 2.0 * bias
     parametric = np.array([value for name, value in found.items() if name.startswith("phi")])
     return Model(coefficients, bias, rho, epsilon, radius2, parametric)
 

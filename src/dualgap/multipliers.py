@@ -37,25 +37,51 @@ def best_multipliers(
     """Minimise the primal objective over eta at slopes `slope` (without the multipliers' part)."""
     if problem.k == 0:
         return np.zeros(0)
-    groups = problem.groups
-    flat = not problem.ridge.any() and bool(np.all(np.isfinite(problem.hi)))
-    if groups is not None and (flat or np.all(problem.ridge > 0.0)):
-        find = _quantile if flat else _root
-        theta = [
-            find(problem, slope, groups, np.flatnonzero(groups.group == g), float(groups.rhs[g]))
-            for g in range(groups.rhs.shape[0])
-        ]
-        return groups.eta(np.array(theta))
+    if problem.groups is not None and separable(problem):
+        first, last = _group_multipliers(problem, slope, problem.groups)
+        return problem.groups.eta(0.5 * (first + last))
     start = np.zeros(problem.k) if start is None else np.asarray(start, dtype=np.float64)
-    if flat:
+    if _is_flat(problem):
         return _vertex_search(problem, slope, start)
     return _smoothed_newton(problem, slope, start)
 
 
+def separable(problem: DualQP) -> bool:
+    """Whether the best multipliers are found group by group, so that `multiplier_ends` knows all of them."""
+    return problem.groups is not None and (_is_flat(problem) or bool(np.all(problem.ridge > 0.0)))
+
+
+def multiplier_ends(problem: DualQP, slope: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Ends of the interval of the best multipliers of a `separable` problem: P is the same all the way between."""
+    assert problem.groups is not None
+    if problem.k == 0:
+        return np.zeros(0), np.zeros(0)
+    ends = _group_multipliers(problem, slope, problem.groups)
+    return problem.groups.eta(ends[0]), problem.groups.eta(ends[1])
+
+
+def _is_flat(problem: DualQP) -> bool:
+    """Whether p is piecewise linear and bounded below by finite bounds."""
+    return not problem.ridge.any() and bool(np.all(np.isfinite(problem.hi)))
+
+
+def _group_multipliers(
+    problem: DualQP, slope: NDArray[np.float64], groups: Groups
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The least and the greatest of the best multipliers of every group."""
+    find = _quantile if _is_flat(problem) else _root
+    ends = [
+        find(problem, slope, groups, np.flatnonzero(groups.group == g), float(groups.rhs[g]))
+        for g in range(groups.rhs.shape[0])
+    ]
+    first, last = np.array(ends).reshape(-1, 2).T
+    return first, last
+
+
 def _quantile(
     problem: DualQP, slope: NDArray[np.float64], groups: Groups, members: NDArray[np.intp], rhs: float
-) -> float:
-    """Exact minimiser for one group without ridge; the midpoint where an interval is optimal.
+) -> tuple[float, float]:
+    """Exact minimisers for one group without ridge, from the least to the greatest.
 
     The derivative in theta is ``rhs - sum_i c_i t_i``; every t_i jumps between its bounds where
     ``s0_i + c_i theta`` changes sign, which raises the derivative by ``|c_i| (hi_i - lo_i)``.
@@ -64,7 +90,7 @@ def _quantile(
     least, total = _kinks(members, groups.scale, slope, problem.lo, problem.hi, kinks, jumps)
     rounding = 1e-13 * max(abs(rhs), total, 1e-300)  # of a sum of that size
     first = _crossing(kinks, jumps, rhs - least, -rounding, False)
-    return 0.5 * (first + _crossing(kinks, jumps, rhs - least, rounding, True))
+    return first, _crossing(kinks, jumps, rhs - least, rounding, True)
 
 
 @nb.njit(cache=True, nogil=True)
@@ -120,8 +146,10 @@ def _crossing(kinks, jumps, derivative, level, strictly):  # type: ignore[no-unt
     return kinks[begin]
 
 
-def _root(problem: DualQP, slope: NDArray[np.float64], groups: Groups, members: NDArray[np.intp], rhs: float) -> float:
-    """Minimiser for one group whose variables all have a ridge: the derivative's root, by Newton in a bracket."""
+def _root(
+    problem: DualQP, slope: NDArray[np.float64], groups: Groups, members: NDArray[np.intp], rhs: float
+) -> tuple[float, float]:
+    """Minimiser (twice) for one group whose variables all have a ridge: the derivative's root, by bracketed Newton."""
     parts = (slope, problem.ridge, problem.lo, problem.hi, groups.scale)
     chosen = parts if members.size == problem.n else tuple(part[members] for part in parts)
     theta, low, high = 0.0, -np.inf, np.inf
@@ -140,7 +168,7 @@ def _root(problem: DualQP, slope: NDArray[np.float64], groups: Groups, members: 
         if proposal == theta or not low < proposal < high:
             break
         theta = proposal
-    return theta
+    return theta, theta
 
 
 @nb.njit(cache=True, nogil=True)

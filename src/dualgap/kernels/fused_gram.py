@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dualgap.kernels import fused
+from dualgap.kernels.error_bound import EntryError
 from dualgap.kernels.fused import TILE_ROWS
 from dualgap.kernels.memory import aligned
 from dualgap.kernels.threads import share, share_parts, thread_count
@@ -26,7 +27,7 @@ _WORTH_THREADS = 3_000_000
 # Exponents (to the base 2) beyond which float32 sums leave fewer than four digits of an entry.
 _SINGLE_EXPONENT = 1000.0
 # Packed columns are kept up to this part of the budget, each choice of them.
-_PACKED_SHARE = 8
+PACKED_SHARE = 8
 # Bytes of columns packed at a time where the packed matrix is not kept: half a second-level cache.
 _SCRATCH_BYTES = 1_000_000
 # Multiplications an entry takes from which on copying it from the other triangle is cheaper than computing it.
@@ -80,6 +81,7 @@ class FusedGram:
         self._single = TileSource(self._X, kernel, np.float32, sparse=sparse, threads=self.threads)
         # One for all that are made by `separate`; two threads that make it at once make the same.
         self._double: list[TileSource] = []
+        self._bound: list[EntryError | None] = []
         self._packed: list[_Packed] = []
         self._all = np.arange(self.n)
 
@@ -100,9 +102,24 @@ class FusedGram:
         return bool(self._single.half.max(initial=0.0) <= _SINGLE_EXPONENT)
 
     @property
+    def features(self) -> int:
+        """Features of the data."""
+        return int(self._single.features)
+
+    @property
     def entry_cost(self) -> float:
         """Multiplications an entry takes, roughly."""
         return self._single.entry_cost
+
+    def entry_error(self) -> EntryError | None:
+        """How far the float32 entries can be from the true ones, where a bound is known."""
+        if self.kernel.name != "rbf" or self.dtype != np.float32:
+            return None
+        if not self._bound:
+            single, double = self._single, self._exact_source()
+            same = np.array_equal(single.centre, double.centre)  # else the norms are not those of the same points
+            self._bound.append(EntryError.of(single.spread(double.half), single.half, double.half) if same else None)
+        return self._bound[0]
 
     def block(
         self, rows: NDArray[np.intp], columns: NDArray[np.intp] | None, out: NDArray[Any] | None = None
@@ -240,7 +257,7 @@ class FusedGram:
                 self._packed.append(packed)
                 return packed
         size = tiles * source.width * source.features
-        if size * source.dtype.itemsize > self.budget // _PACKED_SHARE:
+        if size * source.dtype.itemsize > self.budget // PACKED_SHARE:
             return None
         # At most three are kept: all columns and two choices (all of a task and its active set, say); the memory of the
         # choice not used for longest is used again where it suffices.

@@ -1,14 +1,23 @@
-"""The last product with a kernel matrix, from which the next one is corrected."""
+"""The last product with a kernel matrix, from which the next one is corrected.
+
+Some of its components may come from float32 entries, with a bound of their error; the others are exact, which is to
+say from float64 entries, and have none.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    Multiply: TypeAlias = Callable[[NDArray[np.float64], NDArray[np.intp] | None], NDArray[np.float64]]
+    Approximate: TypeAlias = Callable[
+        [NDArray[np.float64], NDArray[np.intp]], tuple[NDArray[np.float64], NDArray[np.float64]]
+    ]
 
 # An exact product is corrected at most so often before it is made anew: each correction rounds once more, so that a
 # hundred of them leave at most two digits fewer than the fifteen there are.
@@ -18,34 +27,112 @@ _SHRUNK = 10.0
 
 
 class LastProduct:
-    """The last exact product, so that the next one only pays for the weights that have changed since."""
+    """The last product ``K[rows] @ weights``, so that the next one only pays for the weights that have changed since.
+
+    Attributes
+    ----------
+    rows : ndarray of int or None
+        Its components (all when None).
+    weights : ndarray or None
+        The coefficients; None before the first product.
+    product : ndarray
+        The components.
+    error : ndarray or None
+        How far each can be from the exact one; None where all are exact.
+    """
 
     def __init__(self) -> None:
         self.rows: NDArray[np.intp] | None = None
         self.weights: NDArray[np.float64] | None = None
         self.product = np.empty(0)
+        self.error: NDArray[np.float64] | None = None
         self.corrections = 0
         self.size = 0.0
 
+    def leads_to(self, weights: NDArray[np.float64], rows: NDArray[np.intp] | None) -> bool:
+        """Whether the product with these weights is less work from here than anew."""
+        if self.weights is None or self.corrections >= _CORRECTIONS:
+            return False
+        if not (rows is self.rows if rows is None or self.rows is None else np.array_equal(rows, self.rows)):
+            return False
+        fewer = np.count_nonzero(weights != self.weights) < np.count_nonzero(weights)
+        return bool(fewer and self.size <= _SHRUNK * float(np.abs(weights).sum()))
+
     def renew(
+        self, weights: NDArray[np.float64], rows: NDArray[np.intp] | None, multiply: Multiply
+    ) -> NDArray[np.float64]:
+        """``K[rows] @ weights``, exact, from the last product where that is less work, else anew."""
+        if not self.leads_to(weights, rows):
+            self._start(weights, rows, multiply(weights, rows), None)
+            return self.product.copy()
+        assert self.weights is not None
+        change = weights - self.weights
+        product = self.product
+        if self.error is None:
+            product = product + multiply(change, rows) if np.any(change) else product
+        else:
+            known = self.error == 0.0
+            product = product.copy()
+            if np.any(change):
+                product[known] += multiply(change, self._at(known))
+            product[~known] = multiply(weights, self._at(~known))
+        self._go_on(weights, product, None)
+        return product.copy()
+
+    def bound(
         self,
         weights: NDArray[np.float64],
         rows: NDArray[np.intp] | None,
-        multiply: Callable[[NDArray[np.float64], NDArray[np.intp] | None], NDArray[np.float64]],
-    ) -> NDArray[np.float64]:
-        """``K[rows] @ weights`` from the last product where that is less work, else anew."""
-        same = self.weights is not None and (
-            rows is self.rows if rows is None or self.rows is None else np.array_equal(rows, self.rows)
-        )
-        if same and self.weights is not None and self.corrections < _CORRECTIONS:
-            change = weights - self.weights
-            size = float(np.abs(weights).sum())
-            if np.count_nonzero(change) < np.count_nonzero(weights) and self.size <= _SHRUNK * size:
-                product = self.product + multiply(change, rows) if np.any(change) else self.product
-                self.weights, self.product, self.corrections = weights.copy(), product, self.corrections + 1
-                self.size = max(self.size, size)
-                return product.copy()
-        product = multiply(weights, rows)
-        self.rows, self.weights, self.product, self.corrections = rows, weights.copy(), product, 0
-        self.size = float(np.abs(weights).sum())
-        return product.copy()
+        needed: NDArray[np.bool_],
+        multiply: Multiply,
+        approximate: Approximate,
+    ) -> None:
+        """Make this the product ``K[rows] @ weights``: exact where it is `needed`, elsewhere with a bound."""
+        rest = ~needed
+        if not self.leads_to(weights, rows):
+            self.rows = rows
+            product, error = np.zeros(needed.size), np.zeros(needed.size)
+            product[needed] = multiply(weights, self._at(needed))
+            product[rest], error[rest] = approximate(weights, self._at(rest))
+            self._start(weights, rows, product, error)
+            return
+        assert self.weights is not None
+        change = weights - self.weights
+        product = self.product.copy()
+        error = np.zeros(needed.size) if self.error is None else self.error.copy()
+        known, unknown = needed & (error == 0.0), needed & (error != 0.0)
+        if np.any(change):
+            product[known] += multiply(change, self._at(known))
+            moved, off = approximate(change, self._at(rest))
+            product[rest] += moved
+            error[rest] += off
+        if np.any(unknown):
+            product[unknown], error[unknown] = multiply(weights, self._at(unknown)), 0.0
+        self._go_on(weights, product, error)
+
+    def sharpen(self, places: NDArray[np.intp], multiply: Multiply) -> None:
+        """Make some components exact."""
+        assert self.weights is not None
+        assert self.error is not None
+        self.product[places] = multiply(self.weights, places if self.rows is None else self.rows[places])
+        self.error[places] = 0.0
+
+    def _at(self, mask: NDArray[np.bool_]) -> NDArray[np.intp]:
+        """The points of some components."""
+        return np.flatnonzero(mask) if self.rows is None else self.rows[mask]
+
+    def _start(
+        self,
+        weights: NDArray[np.float64],
+        rows: NDArray[np.intp] | None,
+        product: NDArray[np.float64],
+        error: NDArray[np.float64] | None,
+    ) -> None:
+        self.rows, self.weights, self.product, self.error = rows, weights.copy(), product, error
+        self.corrections, self.size = 0, float(np.abs(weights).sum())
+
+    def _go_on(
+        self, weights: NDArray[np.float64], product: NDArray[np.float64], error: NDArray[np.float64] | None
+    ) -> None:
+        self.weights, self.product, self.error = weights.copy(), product, error
+        self.corrections, self.size = self.corrections + 1, max(self.size, float(np.abs(weights).sum()))

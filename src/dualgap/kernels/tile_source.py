@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from dualgap.kernels import fused, packing
+from dualgap.kernels import error_bound, fused, packing
 from dualgap.kernels.fused import TILE_ROWS, tile_columns
 from dualgap.kernels.memory import aligned, scratch
 from dualgap.kernels.threads import share, share_parts
@@ -181,6 +181,19 @@ class TileSource:
     def tile(self) -> NDArray[Any]:
         """Room for a tile."""
         return scratch("tile", (packing.SPARSE_ROWS if self.sparse else TILE_ROWS) * self.width, self.dtype)
+
+    def spread(self, exact_half: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Bounds of the errors of products: ``|x'z - what a tile makes of it| <= spread[x] * spread[z]``.
+
+        `exact_half` holds the halves of the points' squared norms in float64.
+        """
+        if not (self.sparse or self.csr):
+            return error_bound.spread_in_order(self.X, self.centre, self.formula.scale)
+        # A term that is 0 rounds nothing.
+        most = np.diff(self.X.indptr) if self.csr else np.count_nonzero(self.X, axis=1)
+        terms = int(np.max(most, initial=0))
+        terms = error_bound.roundings(terms, self.features, packing.FEATURES) if self.sparse else terms
+        return error_bound.spread_of_sums(error_bound.sum_error(terms), exact_half)
 
     @cached_property
     def entry_cost(self) -> float:

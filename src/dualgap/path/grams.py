@@ -33,11 +33,16 @@ class _Remembering:
         """Keep the product."""
 
     def remember(
-        self, weights: NDArray[np.float64], rows: NDArray[np.intp] | None, product: NDArray[np.float64]
+        self,
+        weights: NDArray[np.float64],
+        rows: NDArray[np.intp] | None,
+        product: NDArray[np.float64],
+        error: NDArray[np.float64] | None = None,
     ) -> None:
-        """Take note of ``K[rows] @ weights``, known as a multiple of an exact product."""
+        """Take note of ``K[rows] @ weights``, known as a multiple of a product that was exact, or as far as `error`."""
         seeded = LastProduct()
         seeded.rows, seeded.weights, seeded.product = rows, weights.copy(), product.copy()
+        seeded.error = None if error is None or not np.any(error) else error.copy()
         seeded.size, seeded.corrections = float(np.abs(weights).sum()), self._last_product.corrections + 1
         self._last_product = seeded
 

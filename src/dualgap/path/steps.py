@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualgap.certificate import certify, exact_gradient, judge
+from dualgap.certificate import certify, exact_gradient, judge, start_gradient
 from dualgap.constraints import FEASIBLE
 from dualgap.kernels.threads import one_blas_thread
 from dualgap.path.grams import KeptGram, StoredGram
@@ -17,6 +17,7 @@ from dualgap.path.narrowing import Aim, narrowed, worth_narrowing
 from dualgap.path.starts import multiple, restart_bounds, scaled_start
 from dualgap.result import Certificate, Event, Snapshot, Status
 from dualgap.run import solve
+from dualgap.screening import known_product, settle
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -77,6 +78,7 @@ class _Last:
     value: float
     a: NDArray[np.float64]
     product: NDArray[np.float64]
+    error: NDArray[np.float64]
 
 
 def walk(problems: Iterable[tuple[float, DualQP]], goal: Goal, *, ratios: bool = False) -> Iterator[Step]:
@@ -94,14 +96,14 @@ def walk(problems: Iterable[tuple[float, DualQP]], goal: Goal, *, ratios: bool =
     last: _Last | None = None
     for value, problem in problems:
         began = time.perf_counter()
-        step, product = _solved(problem, goal, last, value / last.value if ratios and last else np.nan, began)
+        step, product, error = _solved(problem, goal, last, value / last.value if ratios and last else np.nan, began)
         yield step
-        last = _Last(step, value, step.a, product)
+        last = _Last(step, value, step.a, product, error)
 
 
 def _solved(
     problem: DualQP, goal: Goal, last: _Last | None, ratio: float, began: float
-) -> tuple[Step, NDArray[np.float64]]:
+) -> tuple[Step, NDArray[np.float64], NDArray[np.float64]]:
     start, start_gap, bounds = None, np.nan, (np.nan, np.nan)
     if last is not None:
         # Threads of BLAS would go on spinning beside the solver's own after every long product of two vectors.
@@ -112,20 +114,24 @@ def _solved(
             start = scaled_start(problem, last.a, known)
             for factor in () if known is None else _candidates(problem, last, known, start):
                 point = np.clip(factor * last.a, problem.lo, problem.hi)
-                product = factor * last.product
+                product, error = _multiplied(problem, point, last, factor)
                 gradient = product + problem.ridge * point + problem.f0
                 certificate, eta = judge(problem, point, gradient, last.step.eta)
                 start_gap = float(np.fmin(start_gap, certificate.relative_gap))
                 if problem.gram.psd and goal.met(certificate):
                     took = time.perf_counter() - began
                     done = Status.CONVERGED
-                    return Step(problem, point, eta, certificate, done, 0, took, True, start_gap, bounds), product
+                    return (
+                        Step(problem, point, eta, certificate, done, 0, took, True, start_gap, bounds),
+                        product,
+                        error,
+                    )
             _hand_over(problem, last, start)
             if known is not None and goal.free_to_choose and worth_narrowing(problem):
                 found = _within_few(problem, goal, start, last, began)
                 if found is not None and goal.met(found.certificate):
                     whole = replace(found, seconds=time.perf_counter() - began, start_gap=start_gap, bounds=bounds)
-                    return whole, _product(problem, found.a)
+                    return whole, *_product(problem, found.a)
                 start = start if found is None else found.a
     result = solve(
         problem,
@@ -139,7 +145,6 @@ def _solved(
         warn=goal.warn,
         **(goal.options or {}),
     )
-    product = _product(problem, result.a)
     took = time.perf_counter() - began
     step = Step(
         problem,
@@ -153,17 +158,38 @@ def _solved(
         start_gap,
         bounds,
     )
-    return step, product
+    return step, *_product(problem, result.a)
 
 
-def _product(problem: DualQP, a: NDArray[np.float64]) -> NDArray[np.float64]:
-    """``sign * (K a)``: a certificate has just asked for it, and the Gram matrix still has it."""
-    return exact_gradient(problem, a) - problem.f0 - problem.ridge * a
+def _multiplied(
+    problem: DualQP, point: NDArray[np.float64], last: _Last, factor: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The product at a multiple of the last solution, made exact where its certificate would have to guess."""
+    product, error = factor * last.product, factor * last.error
+    if np.any(error):
+        weights = problem.on_points(factor * last.a)
+
+        def sharpen(doubtful: NDArray[np.intp]) -> NDArray[np.float64]:
+            points, place = np.unique(problem.index[doubtful], return_inverse=True)
+            return problem.sign[doubtful] * problem.gram.product(weights, points)[place]  # type: ignore[attr-defined]
+
+        settle(problem, point, product, error, sharpen)
+        if factor > 0.0:
+            last.product, last.error = product / factor, error / factor
+    return product, error
+
+
+def _product(problem: DualQP, a: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """``sign * (K a)`` and how far it may be off: a certificate has just made it, and the Gram matrix still has it."""
+    known = known_product(problem, a)
+    if known is not None:
+        return known
+    return exact_gradient(problem, a) - problem.f0 - problem.ridge * a, np.zeros(problem.n)
 
 
 def _within_few(problem: DualQP, goal: Goal, start: NDArray[np.float64], last: _Last, began: float) -> Step | None:
     """Solve for the few variables that have something left to do; None where they are not few."""
-    gradient = exact_gradient(problem, start)
+    gradient = start_gradient(problem, start)
     at, eta = judge(problem, start, gradient, last.step.eta)
     if at.note:
         return None
@@ -196,13 +222,15 @@ def _hand_over(problem: DualQP, last: _Last, start: NDArray[np.float64]) -> None
     factor = multiple(problem, last.a, last.product)
     points = problem.points
     whole = points.size == gram.n
-    product = np.zeros(gram.n)
+    product, error = np.zeros(gram.n), np.zeros(gram.n)
     product[problem.index] = problem.sign * (factor * last.product)
+    error[problem.index] = factor * last.error
     # Weights as if nothing had been snapped to a bound: what was, is corrected for. Where that is C (C'/C) rounded, the
     # product has rounded by as much, and a row of the matrix would be made for nothing.
     scaled = factor * last.a
     weights = problem.on_points(np.where(np.abs(start - scaled) <= _ROUNDED * scaled, start, scaled))
-    gram.remember(weights, None if whole else points, product if whole else product[points])
+    rows = None if whole else points
+    gram.remember(weights, rows, product if whole else product[points], error if whole else error[points])
 
 
 def _candidates(problem: DualQP, last: _Last, product: NDArray[np.float64], start: NDArray[np.float64]) -> list[float]:

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualgap.certificate import exact_gradient
+from dualgap.certificate import exact_gradient, start_gradient
 from dualgap.constraints import grouped_start
 from dualgap.kernels.entries import Entries
 from dualgap.kernels.memory import aligned
@@ -152,7 +152,8 @@ class _Run:
         self.diagonal = problem.gram.diag()[problem.index] * self.sign**2 + self.ridge
         # Where to start.
         a = grouped_start(problem, groups) if start is None else np.clip(start, problem.lo, problem.hi)
-        gradient = exact_gradient(problem, a) if np.any(a) else problem.f0
+        known = start_gradient if options.precision == "single" else exact_gradient
+        gradient = known(problem, a) if np.any(a) else problem.f0
         self.u = np.clip(a * self.scale, self.lo, self.hi)
         self.gradient = gradient / self.scale
         self.coupling = Coupling(problem, self.scale, self.diagonal, self.u, self.gradient)

@@ -1,0 +1,139 @@
+"""How far a float32 entry of the RBF kernel can be from the true one: a proof, not an estimate.
+
+Notation: ``u = 2^-24`` is the unit roundoff of float32, `p` and `q` are two points as the tiles see them, centred and
+scaled such that ``K = 2^-(|p - q|^2 / 2)`` (see `kernels.fused`). A tile computes the exponent as ``t - (h_p + h_q)``
+from ``t = p'q`` and ``h = |p|^2 / 2``, all in float32, from features that packing has rounded to float32.
+
+1. What the norms are off, ``kappa = h~ - |p|^2 / 2`` with |p|^2 from float64, is known for every point, whatever it
+   comes from. It is put right by factors ``2^kappa`` of the weights and of the sums, and needs no bound.
+2. The products are off by two things. Rounded features move ``p'q`` by at most ``(2 u + u^2) |p| |q|``. The sum of d
+   terms, one after another, rounds term j ``d - j + 1`` times, which makes ``u sum_j (d - j + 1) |p_j| |q_j|`` (times
+   ``1 + 2 d u`` for products of roundings), and by Cauchy's inequality no more than ``u sqrt(N_p N_q)`` with
+   ``N_p = sum_j (d - j + 1) p_j^2``. Again by Cauchy both together are at most ``s_p s_q`` where ``s_p^2`` is
+   ``u (N_p + 2 |p|^2)`` times such a factor: the `spread` of a point. Sums made in another way have other spreads;
+   where only ``|t~ - p'q| <= c |p| |q|`` is known, ``s_p^2 = (c + 2 u) |p|^2`` (`spread_of_sums`).
+3. The two sums ``h_p + h_q`` and ``t - h`` round numbers of at most ``M = (|p| + |q|)^2 / 2`` each: ``2 u M``.
+4. Exponents above 0 are set to 0. That brings them nearer to the truth but for kappa, so that an exponent is then off
+   by at most ``|kappa_p| + |kappa_q|`` where that is more: it is added for all.
+
+All of it is at most ``E = 1.01 (s_p s_q + 2 u M) + |kappa_p| + |kappa_q|``, where 1.01 is for products of errors (s_p^2
+is at most 2^-9 |p|^2). The power of two has a relative error of at most `EXP2_ERROR`, so that the corrected entry k and
+the true one K satisfy::
+
+    |k - K| <= k (2^E / (1 - EXP2_ERROR) - 1)
+
+and, because entries below 2^-100 are set to that, an absolute error of 2^-99 more. The contraction adds up six products
+of weights (rounded to float32) and entries in float32, seven roundings, and then sums of six in float64. Taken over
+weights of one sign nothing cancels, so that these are relative errors of the sum, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numba as nb
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+UNIT = 2.0**-24
+# The polynomial of `vectors.exp2` with its coefficients in float32 is 2.03e-7 off. Of its five multiply-adds the last
+# is rounded in full and each of the others enters with |f| <= 1/2 of the next: 0.9e-7. Together that is less than 5 u;
+# one more u, 6e-8, is far more than what features and products too small for float32 (below 2^-126) do to an exponent.
+EXP2_ERROR = 6.0 * UNIT
+# For products of errors, where those of sums are at most this.
+_SECOND_ORDER, _LARGEST = 1.01, 2.0**-9
+# Roundings of a weight, its product with an entry and the sum of six: seven, and one for their products.
+_SUM_UNITS = 8.0
+# What entries too small for the exponential may be off, and what is lost of weights and products (at most 1, see
+# `kernels.bounded_product`) that leave the range of normal numbers: each less than 2^-126, whatever the CPU does.
+_FLOOR, _UNDERFLOW = 2.0**-99, 2.0**-124
+
+
+@dataclass(frozen=True)
+class EntryError:
+    """The error of float32 entries of an RBF kernel.
+
+    Attributes
+    ----------
+    spread : ndarray, shape (n,)
+        A product of two points is off by at most the product of these.
+    reach : ndarray, shape (n,)
+        Upper bounds of ``|p|``.
+    excess : ndarray, shape (n,)
+        kappa, what the float32 norms have too much.
+    """
+
+    spread: NDArray[np.float64]
+    reach: NDArray[np.float64]
+    excess: NDArray[np.float64]
+
+    @classmethod
+    def of(
+        cls, spread: NDArray[np.float64], half: NDArray[np.float32], exact_half: NDArray[np.float64]
+    ) -> EntryError | None:
+        """From the spreads and ``|p|^2 / 2`` in both precisions; None where sums are too long to be bounded."""
+        reach = np.sqrt(2.0 * exact_half) * (1.0 + 1e-10)  # float64 sums are off by less
+        if not np.all(spread**2 <= _LARGEST * reach**2):
+            return None
+        return cls(spread, reach, half - exact_half)
+
+    def corrections(self, points: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Factors that entries of these points need."""
+        return np.exp2(np.clip(self.excess[points], -1.0, 1.0))
+
+    def relative(self, points: NDArray[np.intp], others: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Bound of ``|sum - true sum| / sum``, both over weights of one sign at `others`, for each of `points`."""
+        spread = float(self.spread[others].max())
+        reach, excess = float(self.reach[others].max()), float(np.abs(self.excess[others]).max())
+        exponent = _SECOND_ORDER * (self.spread[points] * spread + UNIT * (self.reach[points] + reach) ** 2)
+        exponent += np.abs(self.excess[points]) + excess
+        rest = EXP2_ERROR + EXP2_ERROR**2 + _SUM_UNITS * UNIT + others.size * 2.0**-52
+        # Beyond a factor of two nothing is left to bound (and corrections and the floor of entries end there).
+        return np.where(exponent < 1.0, np.expm1(np.minimum(exponent, 1.0) * np.log(2.0) + rest), np.inf)
+
+    @staticmethod
+    def absolute(total: float, largest: float, terms: int) -> float:
+        """What underflow adds, for weights of this absolute sum and this largest one (before corrections)."""
+        return 4.0 * (total * _FLOOR + largest * terms * _UNDERFLOW)
+
+
+def sum_error(terms: int) -> float:
+    """Error of a sum of products with so many roundings a term, relative to ``|p| |q|``."""
+    return terms * UNIT / (1.0 - terms * UNIT)
+
+
+def spread_of_sums(product: float, exact_half: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Spreads of points where a product has an error of at most ``product * |p| |q|``."""
+    return np.sqrt((product + 2.0 * UNIT) * (1.0 + 2.0 * product) * 2.0 * exact_half)
+
+
+def spread_in_order(X: NDArray[np.floating], centre: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
+    """Spreads of dense points whose products are added up feature by feature."""
+    found = np.empty(X.shape[0])
+    _weighted_squares(X, centre, scale, found)
+    return np.sqrt(UNIT * (1.0 + 4.0 * X.shape[1] * UNIT) * found)
+
+
+@nb.njit(cache=True, nogil=True)
+def _weighted_squares(X, centre, scale, out):  # type: ignore[no-untyped-def]
+    """``sum_j (d - j + 1 + 2) p_j^2`` for every row, j from 1."""
+    features = X.shape[1]
+    for i in range(X.shape[0]):
+        total = 0.0
+        for k in range(features):
+            value = (X[i, k] - centre[k]) * scale
+            total += (features - k + 2) * value * value
+        out[i] = total
+
+
+def roundings(most: int, features: int, block: int) -> int:
+    """Roundings of a term in a sum over sparse rows of at most so many nonzeros.
+
+    Two chains take turns, so that a term is followed by half of the others (and one more in every block of features,
+    where their number is odd); after every block that has any the chains are joined.
+    """
+    blocks = min(-(-features // block), most)
+    return most // 2 + 2 * blocks + 2
