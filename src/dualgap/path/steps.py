@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualgap.certificate import certify, exact_gradient, judge, start_gradient
+from dualgap.certificate import certify, exact_gradient, judge
 from dualgap.constraints import FEASIBLE
 from dualgap.kernels.threads import one_blas_thread
 from dualgap.path.grams import KeptGram, StoredGram
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 # Two roundings of float64: of a quotient and of a product.
 _ROUNDED = 2.0**-51
+# A start this many times beyond the goal is no solution, whatever multiple of the last one is taken.
+_FAR = 30.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,10 +66,18 @@ class Goal:
 
     def met(self, certificate: Certificate) -> bool:
         """Whether a certificate bears the goal out."""
-        off, goal = (
-            (certificate.kkt_violation, self.tol) if self.gap_tol is None else (certificate.relative_gap, self.gap_tol)
-        )
+        off, goal = self._compared(certificate)
         return bool(off <= goal and certificate.infeasibility <= FEASIBLE)
+
+    def far(self, certificate: Certificate) -> bool:
+        """Whether the goal is so far off that no guess will do."""
+        off, goal = self._compared(certificate)
+        return bool(off > _FAR * goal)
+
+    def _compared(self, certificate: Certificate) -> tuple[float, float]:
+        if self.gap_tol is None:
+            return certificate.kkt_violation, self.tol
+        return certificate.relative_gap, self.gap_tol
 
 
 @dataclass
@@ -79,6 +89,15 @@ class _Last:
     a: NDArray[np.float64]
     product: NDArray[np.float64]
     error: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class _At:
+    """What is known at the start of a step."""
+
+    gradient: NDArray[np.float64]
+    certificate: Certificate
+    eta: NDArray[np.float64]
 
 
 def walk(problems: Iterable[tuple[float, DualQP]], goal: Goal, *, ratios: bool = False) -> Iterator[Step]:
@@ -112,12 +131,17 @@ def _solved(
             if ratio == ratio:
                 bounds = restart_bounds(problem, last.step.certificate, ratio)
             start = scaled_start(problem, last.a, known)
+            at: _At | None = None
             for factor in () if known is None else _candidates(problem, last, known, start):
                 point = np.clip(factor * last.a, problem.lo, problem.hi)
-                product, error = _multiplied(problem, point, last, factor)
-                gradient = product + problem.ridge * point + problem.f0
+                gradient = factor * last.product + problem.ridge * point + problem.f0
                 certificate, eta = judge(problem, point, gradient, last.step.eta)
                 start_gap = float(np.fmin(start_gap, certificate.relative_gap))
+                at = at or _At(gradient, certificate, eta)
+                if goal.far(certificate):
+                    break  # the other one is not much better
+                product, error = _multiplied(problem, point, last, factor)
+                certificate, eta = judge(problem, point, product + problem.ridge * point + problem.f0, eta)
                 if problem.gram.psd and goal.met(certificate):
                     took = time.perf_counter() - began
                     done = Status.CONVERGED
@@ -127,8 +151,8 @@ def _solved(
                         error,
                     )
             _hand_over(problem, last, start)
-            if known is not None and goal.free_to_choose and worth_narrowing(problem):
-                found = _within_few(problem, goal, start, last, began)
+            if at is not None and goal.free_to_choose and worth_narrowing(problem) and not np.any(problem.e):
+                found = _within_few(problem, goal, start, at, began)
                 if found is not None and goal.met(found.certificate):
                     whole = replace(found, seconds=time.perf_counter() - began, start_gap=start_gap, bounds=bounds)
                     return whole, *_product(problem, found.a)
@@ -187,29 +211,26 @@ def _product(problem: DualQP, a: NDArray[np.float64]) -> tuple[NDArray[np.float6
     return exact_gradient(problem, a) - problem.f0 - problem.ridge * a, np.zeros(problem.n)
 
 
-def _within_few(problem: DualQP, goal: Goal, start: NDArray[np.float64], last: _Last, began: float) -> Step | None:
+def _within_few(problem: DualQP, goal: Goal, start: NDArray[np.float64], at: _At, began: float) -> Step | None:
     """Solve for the few variables that have something left to do; None where they are not few."""
-    gradient = start_gradient(problem, start)
-    at, eta = judge(problem, start, gradient, last.step.eta)
-    if at.note:
-        return None
+    before = at.certificate
     # The dual objective can only rise, and the primal one is far from where it will be.
-    gap = None if goal.gap_tol is None else goal.gap_tol * abs(at.dual)
+    gap = None if goal.gap_tol is None else goal.gap_tol * abs(before.dual)
 
     def asked(snapshot: Snapshot) -> bool:
         if goal.callback is None:
             return False
         seconds, support = time.perf_counter() - began, int(np.count_nonzero(snapshot.a))
         event = Event(
-            snapshot.iteration, seconds, at.primal, at.dual, at.relative_gap, at.kkt_violation, support,
-            snapshot.kernel_evaluations, 0, 0, 0, 0,
+            snapshot.iteration, seconds, before.primal, before.dual, before.relative_gap, before.kkt_violation,
+            support, snapshot.kernel_evaluations, 0, 0, 0, 0,
         )  # fmt: skip
         return goal.callback(event) is True
 
-    found = narrowed(problem, start, gradient, eta, Aim(gap, goal.tol), asked)
+    found = narrowed(problem, start, at.gradient, at.eta, Aim(gap, goal.tol), asked)
     if found is None:
         return None
-    certificate, eta = certify(problem, found[0], eta)
+    certificate, eta = certify(problem, found[0], at.eta)
     nothing = np.nan, np.nan
     return Step(problem, found[0], eta, certificate, Status.CONVERGED, found[1], 0.0, False, np.nan, nothing)
 
