@@ -29,6 +29,7 @@ def main() -> None:
                 dualgap.solve(problem, "block", tol=0.1, warn=False, precision=precision)
             for variant in ("improved", "paper"):
                 dualgap.solve(problem, "mpd", tol=0.1, warn=False, variant=variant)
+            dualgap.certify(problem, np.where(np.arange(60) < 50, 0.5, 0.0), screen=True)
             alone = dualgap.build("c_svc", gram, y, bias=False)
             for solver in ("adatron", "sor"):
                 dualgap.solve(alone, solver, tol=0.1, warn=False)

@@ -11,6 +11,9 @@ Each bracket is non-negative, so the gap is summed without cancellation (lecture
 C-SVC). P is the objective of the support vector machine itself: the minimum over t is minus the loss, and the
 multipliers eta are its bias and free coefficients, chosen here to make P least. All of this needs K to be
 positive semidefinite; for an indefinite kernel D is no bound and no gap exists.
+
+Where float64 entries are dear, gradients of variables that are 0 come from float32 entries with a bound of their error,
+as far as they prove the bracket to be 0 (`dualgap.screening`); all numbers are the same.
 """
 
 from __future__ import annotations
@@ -98,12 +101,12 @@ def exact_gradient(problem: DualQP, a: NDArray[np.float64]) -> NDArray[np.float6
 
 
 def start_gradient(problem: DualQP, a: NDArray[np.float64]) -> NDArray[np.float64]:
-    """``H a + f0`` for a solver that goes on from a point it was certified at: what the certificate has left.
+    """``H a + f0`` for a solver whose entries are float32 and whose claims are certified: what the certificate leaves.
 
-    Exact for the variables that matter there; others may have the error of float32 entries. Without a certificate, or
-    where that has made all of it exact, the same as `exact_gradient`.
+    Exact for the variables that are not at a bound of 0 and for those the last certificate was in doubt about; others
+    may have the error of float32 entries. Where bounds do not pay (see `dualgap.screening`), `exact_gradient`.
     """
-    known = known_product(problem, a)
+    known = known_product(problem, a, anew=True)
     return exact_gradient(problem, a) if known is None else known[0] + problem.ridge * a + problem.f0
 
 

@@ -112,12 +112,14 @@ def _distance(problem: DualQP, a: NDArray[np.float64], gradient: NDArray[np.floa
     return np.where(problem.lo == problem.hi, np.inf, np.maximum(down, up) - rounding)
 
 
-def known_product(problem: DualQP, a: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+def known_product(
+    problem: DualQP, a: NDArray[np.float64], *, anew: bool = False
+) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
     """``sign * (K a)`` and how far it may be off, where the last certificate has left that; else None.
 
-    Exact for all variables that are not at a bound of 0.
+    Exact for all variables that are not at a bound of 0. With `anew` it is also made where that pays.
     """
-    last = _bounded(problem, a, known=True)
+    last = _bounded(problem, a, known=not anew)
     if last is None or last.error is None:
         return None
     place = _places(problem)

@@ -54,8 +54,8 @@ def bounded_product(
     scaled = np.zeros(weights.size)
     scaled[used] = weights[used] / scale * bound.corrections(used)
     parts = [(part, *_sides(part, weights)) for part in _parts(used, bound)]
-    # Whole tiles, of which the widest have 64 columns.
-    step = 64 * max(1, _CHUNK // (4 * 64 * gram.features))
+    # Whole tiles, of which the widest have 64 columns, within the share of the budget that packed columns may have.
+    step = 64 * max(1, min(_CHUNK, gram.budget // PACKED_SHARE) // (4 * 64 * gram.features))
     for begin in range(0, rows.size, step):
         end = begin + step
         chunk = rows[begin:end]

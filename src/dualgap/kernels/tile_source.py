@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dualgap.kernels import error_bound, fused, packing
+from dualgap.kernels.error_bound import EntryError
 from dualgap.kernels.fused import TILE_ROWS, tile_columns
 from dualgap.kernels.memory import aligned, scratch
 from dualgap.kernels.threads import share, share_parts
@@ -182,11 +183,14 @@ class TileSource:
         """Room for a tile."""
         return scratch("tile", (packing.SPARSE_ROWS if self.sparse else TILE_ROWS) * self.width, self.dtype)
 
-    def spread(self, exact_half: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Bounds of the errors of products: ``|x'z - what a tile makes of it| <= spread[x] * spread[z]``.
+    def entry_error(self, exact: TileSource) -> EntryError | None:
+        """How far entries of the RBF kernel can be off, given the source of float64 entries of the same data."""
+        if not np.array_equal(self.centre, exact.centre):  # norms of other points
+            return None
+        return EntryError.of(self._spread(exact.half), self.half, exact.half)
 
-        `exact_half` holds the halves of the points' squared norms in float64.
-        """
+    def _spread(self, exact_half: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Bounds of the errors of products: ``|x'z - what a tile makes of it| <= spread[x] * spread[z]``."""
         if not (self.sparse or self.csr):
             return error_bound.spread_in_order(self.X, self.centre, self.formula.scale)
         # A term that is 0 rounds nothing.
