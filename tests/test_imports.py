@@ -27,6 +27,7 @@ LAYERS = (
         "checkpoint",
         "fingerprint",
         "handover",
+        "pace",
         "_run_keeper",
         "run",
         "finish",

@@ -20,6 +20,7 @@ import dualgap
 from dualgap import FORMULATIONS, Kernel, build, certify, make_gram, restart_bounds, scaled_start, solve, svm_path
 from dualgap.certificate import exact_gradient
 from dualgap.constraints import FEASIBLE, infeasibility
+from dualgap.path import steps
 from dualgap.path.grams import KeptGram, StoredGram, lasting_gram
 
 CS = np.geomspace(0.05, 50.0, 7)
@@ -175,6 +176,82 @@ def test_path_stops_when_the_callback_says_so():
     assert 0 < len(path) < 4
     assert path.validation_errors is None
     assert [status.name for status in path.statuses] == ["CONVERGED"] * len(path)
+
+
+def many(n=5000, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    return X, np.where(X[:, 0] + X[:, 1] ** 2 + 0.05 * rng.normal(size=n) > 0.6, 1.0, -1.0)
+
+
+@pytest.fixture
+def narrow_steps(monkeypatch):
+    """Of each step within few variables whether that was enough."""
+    seen = []
+
+    def spy(problem, goal, *rest):
+        found = within_few(problem, goal, *rest)
+        seen.append(found is not None and goal.met(found.certificate))
+        return found
+
+    within_few = steps._within_few
+    monkeypatch.setattr(steps, "_within_few", spy)
+    return seen
+
+
+@pytest.mark.parametrize("row", ["c_svc", "squared_hinge", "eps_svr"])
+@pytest.mark.parametrize("goal", [{"gap_tol": 1e-4}, {"tol": 1e-3}], ids=["gap", "violation"])
+def test_path_steps_within_few_variables_are_certified_as_cold_ones(row, goal, narrow_steps):
+    X, y = many()
+    y = target_of(row, X, y)
+    values = [2.0, 2.1, 2.2]
+    path = svm_path(X, y, values, row=row, gamma=0.5, **goal)
+    assert len(narrow_steps) == 2
+    assert any(narrow_steps)
+    for k, C in enumerate(values):
+        problem = build(row, make_gram(X, Kernel("rbf", gamma=0.5)), y, C=C)
+        # The variables from the coefficients: of a pair of regression at most one is not 0.
+        weights = path.coefficients[k].toarray().ravel()[problem.index]
+        cold, _ = certify(problem, np.maximum(problem.sign * weights, 0.0))
+        ours = path.certificates[k]
+        assert (ours.primal, ours.dual) == pytest.approx((cold.primal, cold.dual), rel=1e-12)
+        # Gaps and violations are differences of such sums.
+        assert ours.gap == pytest.approx(cold.gap, abs=1e-12 * cold.primal)
+        assert ours.kkt_violation == pytest.approx(cold.kkt_violation, abs=1e-9)
+        assert (ours.relative_gap <= 1e-4) if "gap_tol" in goal else (ours.kkt_violation <= 1e-3 * (1 + 1e-9))
+
+
+def test_path_steps_within_few_variables_stop_when_the_callback_says_so(narrow_steps):
+    X, y = many()
+    seen = []
+
+    def callback(event):
+        seen.append(event)
+        return sum(later.iteration < earlier.iteration for earlier, later in pairwise(seen)) == 1
+
+    path = svm_path(X, y, [0.2, 0.4, 0.8], gamma=0.5, gap_tol=1e-3, callback=callback)
+    assert len(path) == 1
+    assert len(narrow_steps) == 1
+    assert np.isfinite([event.relative_gap for event in seen[1:]]).any()
+
+
+def test_path_rounding_of_bounds_makes_no_rows(monkeypatch):
+    """C (C'/C) may round: the start is then a multiple of the last solution all the same."""
+    X, y = classes(400, 8)
+    gram = lasting_gram(X, Kernel("rbf", gamma=0.5), cache_size=0.5)
+    counted = []
+    exact = type(gram.fused).exact if gram.fused is not None else None
+    if exact is None:
+        pytest.skip("entries are made of tiles where the CPU has the registers for it")
+    made = lambda self, weights, rows=None: (counted.append(np.count_nonzero(weights)), exact(self, weights, rows))[1]  # noqa: E731
+    monkeypatch.setattr(type(gram.fused), "exact", made)
+    # Quotients that round: the product of each with the C before is not the C after.
+    values = [0.1, 0.1 * 1.1, 0.1 * 1.1 * 1.1]
+    problems = ((C, build("c_svc", gram, y, C=C)) for C in values)
+    for step in steps.walk(problems, steps.Goal(gap_tol=1e-6), ratios=True):
+        bounded = np.count_nonzero(step.a == step.problem.hi)
+        assert bounded > 50
+    assert all(number < 50 for number in counted[1:])
 
 
 @given(

@@ -16,6 +16,7 @@ from dualgap.constraints import FEASIBLE, infeasibility
 from dualgap.fingerprint import problem_fingerprint
 from dualgap.handover import Handover
 from dualgap.interrupts import Interrupts
+from dualgap.pace import Pace, proof_seconds
 from dualgap.result import Certificate, Event, History, Outcome, Snapshot, Status
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class Keeper:
         control: Control,
     ) -> None:
         self.problem, self.tol, self.gap_tol = problem, tol, gap_tol
-        self.time_limit, self.callback, self.control = time_limit, callback, control
+        self.pace, self.callback, self.control = Pace(time_limit), callback, control
         self.slot = control.slot
         self.history = History()
         self.reason: Status | None = None
@@ -168,13 +169,19 @@ class Keeper:
             self.reason = Status.INTERRUPTED
         elif self.gap_tol is not None and event.relative_gap <= self.gap_tol:
             self.reason = Status.CONVERGED
-        elif self.time_limit is not None and self.here() >= self.time_limit:
+        elif self._late(event, snapshot):
             self.reason = Status.TIME_LIMIT
         elif self._in_circles(event) or self._to_be_left(event, snapshot):
             self.reason = Status.STALLED
         if self.reason is None and self.slot is not None and self.slot.due():
             self.keep(snapshot.a)
         return self.reason is not None
+
+    def _late(self, event: Event, snapshot: Snapshot) -> bool:
+        """Whether going on would mean to miss the time limit."""
+        if self.pace.limit is None:
+            return False
+        return self.pace.over(self.here(), snapshot.ahead, proof_seconds(self.problem, event.n_support))
 
     def _in_circles(self, event: Event) -> bool:
         """Whether nothing has fallen for so long that the arithmetic must be looked at."""

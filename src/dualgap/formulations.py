@@ -204,7 +204,10 @@ def recover(problem: DualQP, a: NDArray[np.float64], eta: NDArray[np.float64]) -
         bias += problem.gram.constant * float(coefficients.sum())
     rho = epsilon = radius2 = None
     if "rho" in found:
-        rho = -found["rho"]
+        # Slopes are sums over the support vectors; a margin within their rounding is none.
+        largest = float(np.abs(problem.gram.diag()).max())
+        rounding = np.finfo(float).eps * np.count_nonzero(coefficients) * float(np.abs(coefficients).sum()) * largest
+        rho = -found["rho"] if abs(found["rho"]) > rounding else 0.0
     elif problem.formulation == "one_class":
         rho = -bias
     if "epsilon" in found:

@@ -17,7 +17,10 @@ class Status(Enum):
 
     CONVERGED = "the tolerance asked for was reached and the certificate bears it out"
     MAX_ITER = "the iteration limit was reached first; raise max_iter or loosen the tolerance"
-    TIME_LIMIT = "the time limit was reached first; raise time_limit or loosen the tolerance"
+    TIME_LIMIT = (
+        "the time limit was reached first, or the next step would have gone beyond it; "
+        "raise time_limit or loosen the tolerance"
+    )
     STOPPED = "the callback asked to stop"
     INTERRUPTED = "it was interrupted, and the best solution so far is kept; fit again to go on"
     STALLED = (
@@ -121,6 +124,7 @@ class Snapshot:
     aside (shrinking) their gradient is that of the moment they left, which is good enough to believe a gap and never
     enough to certify one. ``effort`` is the work so far, counted and expressed in seconds, where a solver keeps count.
     ``primal`` is the primal objective of weights that a solver keeps beside ``a``, where they are not those of ``a``.
+    ``ahead`` is about how many seconds the next piece of work takes, where it is long and cannot be broken off.
     """
 
     iteration: int
@@ -135,6 +139,7 @@ class Snapshot:
     function_misses: int = 0
     effort: float = nan
     primal: float = nan
+    ahead: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -252,6 +252,23 @@ def test_a_margin_of_zero_is_said_where_fit_was_called():
     assert [warning.filename for warning in caught] == [__file__]
 
 
+@pytest.mark.parametrize("size", [1e-8, 1e-4, 1.0, 1e4])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_a_margin_of_rounding_is_zero(kernel, size):
+    """Every sample in both classes: nothing tells them apart, and a margin of 1e-31 is not to be divided by."""
+    points = size * np.random.default_rng(0).normal(size=(40, 3))
+    twice, y = np.vstack([points, points]), np.repeat([0, 1], 40)
+    for nu in (0.3, 0.5):
+        with pytest.warns(ConvergenceWarning, match="margin of NuSVC is zero"):
+            model = NuSVC(nu=nu, kernel=kernel, gamma=0.5).fit(twice, y)
+        assert np.abs(model.dual_coef_).max() <= 1.0
+    # Small features have small margins, which are margins all the same.
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        small = NuSVC(nu=0.2, kernel="linear").fit(points, points[:, 0] > 0)
+    assert small.score(points, points[:, 0] > 0) == 1.0
+
+
 def test_verbose(capsys):
     SVC(verbose=True).fit(X, Y)
     assert "[dualgap]" in capsys.readouterr().out

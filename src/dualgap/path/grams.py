@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,6 +45,18 @@ class _Remembering:
         seeded.error = None if error is None or not np.any(error) else error.copy()
         seeded.size, seeded.corrections = float(np.abs(weights).sum()), self._last_product.corrections + 1
         self._last_product = seeded
+
+    @contextmanager
+    def believing(
+        self, weights: NDArray[np.float64], rows: NDArray[np.intp] | None, product: NDArray[np.float64]
+    ) -> Iterator[None]:
+        """Meanwhile take `product` for ``K[rows] @ weights``: a part of a problem has the others' share in it."""
+        before = self._last_product
+        self.remember(weights, rows, product)
+        try:
+            yield
+        finally:
+            self._last_product = before
 
 
 class KeptGram(_Remembering, KernelGram):

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualgap.certificate import exact_gradient, judge
+from dualgap.certificate import certify, exact_gradient, judge
 from dualgap.constraints import FEASIBLE
 from dualgap.kernels.threads import one_blas_thread
 from dualgap.path.grams import KeptGram, StoredGram
+from dualgap.path.narrowing import Aim, narrowed, worth_narrowing
 from dualgap.path.starts import multiple, restart_bounds, scaled_start
-from dualgap.result import Certificate, Status
+from dualgap.result import Certificate, Event, Snapshot, Status
 from dualgap.run import solve
 from dualgap.screening import known_product, settle
 
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dualgap.problem import DualQP
+
+# Two roundings of float64: of a quotient and of a product.
+_ROUNDED = 2.0**-51
+# A start this many times beyond the goal is no solution, whatever multiple of the last one is taken.
+_FAR = 30.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,12 +59,25 @@ class Goal:
     callback: Callable[[Any], bool | None] | None = None
     warn: bool = True
 
+    @property
+    def free_to_choose(self) -> bool:
+        """Whether how a problem is solved is left open."""
+        return self.solver in ("auto", "block") and not self.options and self.max_iter < 0 and self.time_limit is None
+
     def met(self, certificate: Certificate) -> bool:
         """Whether a certificate bears the goal out."""
-        off, goal = (
-            (certificate.kkt_violation, self.tol) if self.gap_tol is None else (certificate.relative_gap, self.gap_tol)
-        )
+        off, goal = self._compared(certificate)
         return bool(off <= goal and certificate.infeasibility <= FEASIBLE)
+
+    def far(self, certificate: Certificate) -> bool:
+        """Whether the goal is so far off that no guess will do."""
+        off, goal = self._compared(certificate)
+        return bool(off > _FAR * goal)
+
+    def _compared(self, certificate: Certificate) -> tuple[float, float]:
+        if self.gap_tol is None:
+            return certificate.kkt_violation, self.tol
+        return certificate.relative_gap, self.gap_tol
 
 
 @dataclass
@@ -70,6 +89,15 @@ class _Last:
     a: NDArray[np.float64]
     product: NDArray[np.float64]
     error: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class _At:
+    """What is known at the start of a step."""
+
+    gradient: NDArray[np.float64]
+    certificate: Certificate
+    eta: NDArray[np.float64]
 
 
 def walk(problems: Iterable[tuple[float, DualQP]], goal: Goal, *, ratios: bool = False) -> Iterator[Step]:
@@ -103,12 +131,17 @@ def _solved(
             if ratio == ratio:
                 bounds = restart_bounds(problem, last.step.certificate, ratio)
             start = scaled_start(problem, last.a, known)
+            at: _At | None = None
             for factor in () if known is None else _candidates(problem, last, known, start):
                 point = np.clip(factor * last.a, problem.lo, problem.hi)
-                product, error = _multiplied(problem, point, last, factor)
-                gradient = product + problem.ridge * point + problem.f0
+                gradient = factor * last.product + problem.ridge * point + problem.f0
                 certificate, eta = judge(problem, point, gradient, last.step.eta)
                 start_gap = float(np.fmin(start_gap, certificate.relative_gap))
+                at = at or _At(gradient, certificate, eta)
+                if goal.far(certificate):
+                    break  # the other one is not much better
+                product, error = _multiplied(problem, point, last, factor)
+                certificate, eta = judge(problem, point, product + problem.ridge * point + problem.f0, eta)
                 if problem.gram.psd and goal.met(certificate):
                     took = time.perf_counter() - began
                     done = Status.CONVERGED
@@ -118,6 +151,12 @@ def _solved(
                         error,
                     )
             _hand_over(problem, last, start)
+            if at is not None and goal.free_to_choose and worth_narrowing(problem) and not np.any(problem.e):
+                found = _within_few(problem, goal, start, at, began)
+                if found is not None and goal.met(found.certificate):
+                    whole = replace(found, seconds=time.perf_counter() - began, start_gap=start_gap, bounds=bounds)
+                    return whole, *_product(problem, found.a)
+                start = start if found is None else found.a
     result = solve(
         problem,
         goal.solver,
@@ -130,10 +169,6 @@ def _solved(
         warn=goal.warn,
         **(goal.options or {}),
     )
-    # The certificate has just asked for this product, and the Gram matrix still has it.
-    known_now = known_product(problem, result.a)
-    if known_now is None:
-        known_now = exact_gradient(problem, result.a) - problem.f0 - problem.ridge * result.a, np.zeros(problem.n)
     took = time.perf_counter() - began
     step = Step(
         problem,
@@ -147,7 +182,7 @@ def _solved(
         start_gap,
         bounds,
     )
-    return step, *known_now
+    return step, *_product(problem, result.a)
 
 
 def _multiplied(
@@ -168,6 +203,38 @@ def _multiplied(
     return product, error
 
 
+def _product(problem: DualQP, a: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """``sign * (K a)`` and how far it may be off: a certificate has just made it, and the Gram matrix still has it."""
+    known = known_product(problem, a)
+    if known is not None:
+        return known
+    return exact_gradient(problem, a) - problem.f0 - problem.ridge * a, np.zeros(problem.n)
+
+
+def _within_few(problem: DualQP, goal: Goal, start: NDArray[np.float64], at: _At, began: float) -> Step | None:
+    """Solve for the few variables that have something left to do; None where they are not few."""
+    before = at.certificate
+    # The dual objective can only rise, and the primal one is far from where it will be.
+    gap = None if goal.gap_tol is None else goal.gap_tol * abs(before.dual)
+
+    def asked(snapshot: Snapshot) -> bool:
+        if goal.callback is None:
+            return False
+        seconds, support = time.perf_counter() - began, int(np.count_nonzero(snapshot.a))
+        event = Event(
+            snapshot.iteration, seconds, before.primal, before.dual, before.relative_gap, before.kkt_violation,
+            support, snapshot.kernel_evaluations, 0, 0, 0, 0,
+        )  # fmt: skip
+        return goal.callback(event) is True
+
+    found = narrowed(problem, start, at.gradient, at.eta, Aim(gap, goal.tol), asked)
+    if found is None:
+        return None
+    certificate, eta = certify(problem, found[0], at.eta)
+    nothing = np.nan, np.nan
+    return Step(problem, found[0], eta, certificate, Status.CONVERGED, found[1], 0.0, False, np.nan, nothing)
+
+
 def _hand_over(problem: DualQP, last: _Last, start: NDArray[np.float64]) -> None:
     """Tell the Gram matrix the product at the start, where that is a multiple of one it has made."""
     gram = problem.gram
@@ -179,8 +246,10 @@ def _hand_over(problem: DualQP, last: _Last, start: NDArray[np.float64]) -> None
     product, error = np.zeros(gram.n), np.zeros(gram.n)
     product[problem.index] = problem.sign * (factor * last.product)
     error[problem.index] = factor * last.error
-    # Weights as if nothing had been snapped to a bound: what was, is corrected for.
-    weights = problem.on_points(factor * last.a)
+    # Weights as if nothing had been snapped to a bound: what was, is corrected for. Where that is C (C'/C) rounded, the
+    # product has rounded by as much, and a row of the matrix would be made for nothing.
+    scaled = factor * last.a
+    weights = problem.on_points(np.where(np.abs(start - scaled) <= _ROUNDED * scaled, start, scaled))
     rows = None if whole else points
     gram.remember(weights, rows, product if whole else product[points], error if whole else error[points])
 

@@ -53,6 +53,8 @@ class FactoredKernel:
             A = (A if self.points is None else A[self.points]).astype(np.float64, copy=False)
             self.points = None
         self.A = A
+        # As for a stored matrix; rows of the factor are taken for dense.
+        self.step_work = float(self.m) * self.rank**2 + self.rank**3 / 3.0
         self.thin = self.sparse and A.nnz <= _SPARSE * A.shape[0] * A.shape[1]
         self.diagonal = np.empty(self.m)
         for part in self._parts():

@@ -28,6 +28,8 @@ class Kernel(Protocol):
     m: int
     mean: float
     evaluations: int
+    threads: int
+    step_work: float
 
     def product(self, b: NDArray[np.float64]) -> NDArray[np.float64]:
         """``K b`` (b may have several columns)."""
@@ -52,6 +54,8 @@ class DenseKernel:
         diagonal = np.diagonal(self.K)
         self.mean, self.largest = float(diagonal.mean()), max(float(np.abs(diagonal).max()), 1e-300)
         self.L = np.empty_like(self.K)
+        # Multiplications and additions of a factorisation, beside which nothing of a step counts.
+        self.step_work = self.m**3 / 3.0
 
     def product(self, b: NDArray[np.float64]) -> NDArray[np.float64]:
         """``K b``."""
