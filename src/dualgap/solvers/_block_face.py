@@ -32,8 +32,8 @@ _SHIFT, _SHIFT_MORE, _SHIFTS = 3e-6, 10.0, 3
 _ROUNDS, _STOPPED_LEAST, _STOPPED_SHARE = 8, 128, 0.08
 # Conjugate gradients: iterations, and the share of the tolerance that may be left.
 _ITERATIONS, _LEFT = 12, 0.2
-# A step of a pair passes by a variable in 0.6 nanoseconds, a factorisation makes 80 multiplications in one, and a kernel
-# entry takes 0.014 for each multiplication it is made of.
+# A step of a pair passes by a variable in 0.6 nanoseconds, a factorisation makes 80 multiplications in one, and a
+# kernel entry takes 0.014 for each multiplication it is made of.
 _FACTOR_COST, _ENTRY_COST = 1 / (3 * 0.6 * 80), 0.014 / 0.6
 # Three solutions and products, which read 4 bytes for each of two multiplications.
 _SOLUTIONS_COST = 3.0
@@ -114,7 +114,7 @@ class Face:
         border = np.column_stack([self.border, border[:f]])
         through = np.column_stack([self.through, self._solve(border[:, self.border.shape[1] :])])
         left = corner + self.shift * np.eye(len(corner)) - border.T.astype(np.float64) @ through
-        schur = np.linalg.pinv(0.5 * (left + left.T), rcond=_SHIFT, hermitian=True)
+        schur = np.asarray(np.linalg.pinv(0.5 * (left + left.T), rcond=_SHIFT, hermitian=True), np.float64)
         return replace(
             self,
             variables=np.concatenate([self.variables, new]),

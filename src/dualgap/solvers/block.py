@@ -369,7 +369,7 @@ class _Run:
                 moved = block.places[which]
             before = local.gradient[moved]
             penalty = self.coupling.move(active[moved], delta, active)
-            if whole is not None and which is not None:
+            if whole is not None and block is not None and which is not None:
                 # The block holds everything that the move does to the active set.
                 sums = np.zeros(block.places.size)
                 add_rows(block.matrix, which, delta, None, sums)
