@@ -40,7 +40,9 @@ _SOLUTIONS_COST = 3.0
 # Variables that became free after the factorisation, at most.
 _LATER = 64
 # Sums of groups are restored this often: each time leaves the rounding of float32 of what there was.
-_RESTORED = 3
+_RESTORED = 4
+# What rounding may leave of a group's sum, relative to what it is made of.
+_KEPT = 1e-13
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,7 +182,7 @@ def face_end(
         Their new values; None where there are too many bounds in the way, or nothing descends.
     """
     stopped = (u <= lo) | (u >= hi)
-    most = max(_STOPPED_LEAST, int(_STOPPED_SHARE * u.size))
+    most = min(max(_STOPPED_LEAST, int(_STOPPED_SHARE * u.size)), u.size // 2)
     sums = (group[:, None] == np.unique(group[group >= 0])).astype(np.float64)
     columns = face.solve(sums) if sums.size else sums
     known, inverse = np.zeros(u.size, dtype=bool), np.zeros((u.size, 0))
@@ -263,7 +265,9 @@ def _constrained(
             break
         d -= W @ (coupling @ off)
     d[stopped] = ends
-    return d if np.all(np.isfinite(d)) else None
+    # Where all variables of a group are to stop at bounds, its sum cannot be kept.
+    off, size = np.abs(sums.T @ d), sums.T @ np.abs(d)
+    return d if np.all(np.isfinite(d)) and np.all(off <= _KEPT * size) else None
 
 
 def _spread(residual: NDArray[np.float64], sums: NDArray[np.float64], moving: NDArray[np.bool_]) -> float:

@@ -240,7 +240,7 @@ class _Run:
             held = violation <= _HELD * asked
             self.share = max(_ACTIVE_SHARE * self.share, _SHARE_LEAST) if held else _ACTIVE_SHARE
             middle = 0.5 * (low + high)
-            active = self.random_start() if fresh else self.choose_active(middle)
+            active = self.random_start() if fresh else self.choose_active(middle, violation)
             if active.size <= self.size and active.size == self.problem.n:
                 self.share = _SHARE_LEAST  # nothing is outside that could object
             random, fresh = fresh, False  # a random part may hold no pair that can move
@@ -318,19 +318,24 @@ class _Run:
             parts.append(self.generator.permutation(members)[:wanted])
         return np.sort(np.concatenate(parts))
 
-    def choose_active(self, middle: NDArray[np.float64]) -> NDArray[np.intp]:
+    def choose_active(self, middle: NDArray[np.float64], violation: float) -> NDArray[np.intp]:
         """Free variables, violators and those nearest to violating."""
         n = self.problem.n
         slope = self.gradient - middle[self.group + 1]
         may_grow, may_shrink = self.u < self.hi, self.u > self.lo
         score = np.maximum(np.where(may_grow, -slope, -np.inf), np.where(may_shrink, slope, -np.inf))
         score[may_grow & may_shrink] = np.inf
-        violating = int(np.count_nonzero(score > 0.0))
-        if self.coupling.empty:
-            self.aside |= score < -_FAR * self.far
-        size = int(max(_GROW * violating, violating + min(_SLACK, n // 8)))
-        if size > _ALL * n or self.entries.rows_kept or self.only is not None:
+        if self.entries.rows_kept or self.only is not None:
             return np.arange(n)
+        if self.coupling.empty:
+            self.aside |= score < -_FAR * max(self.far, violation)
+            score[self.aside] = -np.inf  # their slopes are old
+        near = n - int(np.count_nonzero(self.aside))
+        violating = int(np.count_nonzero(score > 0.0))
+        size = int(max(_GROW * violating, violating + min(_SLACK, n // 8)))
+        if size > _ALL * n and near == n:
+            return np.arange(n)
+        size = min(size, near)
         return np.sort(np.argpartition(-score, size - 1)[:size])
 
     def spread(self, active: NDArray[np.intp], before: NDArray[np.float64]) -> None:
@@ -354,7 +359,8 @@ class _Run:
         self.entries.accumulate(sums, index[active[moved]], self.sign[active[moved]] * delta[moved], points)
         change = self.sign[rest] * sums[place[index[rest]]] + self.coupling.change(active[moved], delta[moved], rest)
         self.gradient[rest] += change
-        self.far = float(np.abs(change).max(initial=0.0))
+        if rest.size and moved.size:
+            self.far = float(np.abs(change).max())
 
     # -- level 1: blocks of the active set -----------------------------------------------------------------------
 
