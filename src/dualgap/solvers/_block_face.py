@@ -25,9 +25,9 @@ from scipy.linalg import blas, lapack
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Added to the diagonal, relative to its largest entry, before a factorisation and after one that failed: float32
-# entries leave eigenvalues wrong by their rounding times the square root of some thousand variables.
-_SHIFT, _SHIFT_MORE, _SHIFTS = 3e-6, 10.0, 3
+# Added to the diagonal, relative to its largest entry, before a factorisation and after one that failed: entries
+# leave eigenvalues wrong by their rounding (of 4 or 8 bytes) times the square root of some thousand variables.
+_SHIFT, _SHIFT_MORE, _SHIFTS = {4: 3e-6, 8: 1e-12}, 10.0, 3
 # Rounds in which variables stop at bounds, and how many may: more say that the face is not the right one.
 _ROUNDS, _STOPPED_LEAST, _STOPPED_SHARE = 8, 128, 0.08
 # Conjugate gradients: iterations, and the share of the tolerance that may be left.
@@ -41,6 +41,8 @@ _SOLUTIONS_COST = 3.0
 _LATER = 64
 # Sums of groups are restored this often: each time leaves the rounding of float32 of what there was.
 _RESTORED = 4
+# Constraints whose (scaled) matrix has smaller eigenvalues depend on each other.
+_DEPENDENT = 1e-10
 # What rounding may leave of a group's sum, relative to what it is made of.
 _KEPT = 1e-13
 
@@ -116,7 +118,9 @@ class Face:
         border = np.column_stack([self.border, border[:f]])
         through = np.column_stack([self.through, self._solve(border[:, self.border.shape[1] :])])
         left = corner + self.shift * np.eye(len(corner)) - border.T.astype(np.float64) @ through
-        schur = np.asarray(np.linalg.pinv(0.5 * (left + left.T), rcond=_SHIFT, hermitian=True), np.float64)
+        schur = np.asarray(
+            np.linalg.pinv(0.5 * (left + left.T), rcond=_SHIFT[corner.dtype.itemsize], hermitian=True), np.float64
+        )
         return replace(
             self,
             variables=np.concatenate([self.variables, new]),
@@ -132,7 +136,7 @@ def make_face(variables: NDArray[np.intp], matrix: NDArray[Any]) -> Face | None:
     potrf = lapack.spotrf if matrix.dtype == np.float32 else lapack.dpotrf
     f, kind = variables.size, matrix.dtype
     diagonal = matrix.diagonal().copy()
-    shift = _SHIFT * max(float(diagonal.max(initial=0.0)), 1e-300)
+    shift = _SHIFT[kind.itemsize] * max(float(diagonal.max(initial=0.0)), 1e-300)
     both = matrix.T  # symmetric, and in the order that LAPACK writes to
     for attempt in range(_SHIFTS):
         if attempt:  # what is above the diagonal is as it was
@@ -231,11 +235,7 @@ def _constrained(
         """``C'z``."""
         return np.concatenate([sums.T @ z, z[stopped]])
 
-    coupling = np.linalg.pinv(np.column_stack([against(w) for w in W.T]), rcond=1e-10) if W.shape[1] else W[:0]
-
-    def within(z: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The part of z that keeps the constraints."""
-        return z - W @ (coupling @ against(z)) if W.shape[1] else z
+    coupling = _inverse(np.column_stack([against(w) for w in W.T])) if W.shape[1] else np.empty((0, 0))
 
     wanted = np.concatenate([np.zeros(k), ends])
     d = W @ (coupling @ wanted) if W.shape[1] else np.zeros(slope.size)
@@ -244,7 +244,13 @@ def _constrained(
     moving[stopped] = False
     direction, before = np.zeros(slope.size), 0.0
     for _ in range(iterations):
-        z = within(face.solve(residual))
+        z = face.solve(residual)
+        if W.shape[1]:
+            # The multipliers' part leaves the residual, too: it does not fall, and would drown what does.
+            multipliers = coupling @ against(z)
+            residual -= sums @ multipliers[:k]
+            residual[stopped] -= multipliers[k:]
+            z -= W @ multipliers
         now = float(residual @ z)
         if not now > 0.0:
             break
@@ -268,6 +274,14 @@ def _constrained(
     # Where all variables of a group are to stop at bounds, its sum cannot be kept.
     off, size = np.abs(sums.T @ d), sums.T @ np.abs(d)
     return d if np.all(np.isfinite(d)) and np.all(off <= _KEPT * size) else None
+
+
+def _inverse(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The inverse of ``C'P^-1 C``, scaled to a diagonal of ones first: columns of C differ by the number of ones."""
+    scale = 1.0 / np.sqrt(np.maximum(matrix.diagonal(), 1e-300))
+    scaled = 0.5 * (matrix + matrix.T) * scale[:, None] * scale
+    inverse = np.linalg.pinv(scaled, rcond=_DEPENDENT, hermitian=True)
+    return np.asarray(inverse * scale[:, None] * scale, dtype=np.float64)
 
 
 def _spread(residual: NDArray[np.float64], sums: NDArray[np.float64], moving: NDArray[np.bool_]) -> float:
