@@ -31,12 +31,12 @@ _SHIFT, _SHIFT_MORE, _SHIFTS = {4: 3e-6, 8: 1e-12}, 10.0, 3
 # Rounds in which variables stop at bounds, and how many may: more say that the face is not the right one.
 _ROUNDS, _STOPPED_LEAST, _STOPPED_SHARE = 8, 128, 0.08
 # Conjugate gradients: iterations, and the share of the tolerance that may be left.
-_ITERATIONS, _LEFT = 12, 0.2
+_ITERATIONS, _LEFT = 12, 0.03
 # A step of a pair passes by a variable in 0.6 nanoseconds, a factorisation makes 80 multiplications in one, and a
 # kernel entry takes 0.014 for each multiplication it is made of.
 _FACTOR_COST, _ENTRY_COST = 1 / (3 * 0.6 * 80), 0.014 / 0.6
-# Three solutions and products, which read 4 bytes for each of two multiplications.
-_SOLUTIONS_COST = 3.0
+# Solutions and products, some ten, and as many at once for variables that stop: measured.
+_SOLUTIONS_COST = 10.0
 # Variables that became free after the factorisation, at most.
 _LATER = 64
 # Sums of groups are restored this often: each time leaves the rounding of float32 of what there was.

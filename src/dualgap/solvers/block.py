@@ -73,16 +73,16 @@ _GROW, _SLACK, _ALL = 1.3, 2048, 0.7
 _PACKING = 80
 # Rounding of a float32 entry, with some room. Where what it may have added up to is above what is asked for, it is
 # looked at in a sample of the active set; slopes that are wrong by more than this share of their violation are
-# computed anew, in float64.
-_ROUNDING, _SAMPLE, _NOISE_SHARE = 2e-7, 64, 0.3
+# computed anew, in float64. Others may be wrong by some times as much as the sample.
+_ROUNDING, _SAMPLE, _NOISE_SHARE, _NOISE_MORE = 2e-7, 64, 0.3, 3.0
 # Variables at bounds that so many times the largest change of a gradient in the last round would not set moving are not
 # looked at again: changes shrink from round to round. The certificate looks at them all.
 _FAR = 2.5
 # Free variables that are moved together, at most: a factorisation of a twentieth of a second, 25 MB.
 _FACE_MOST = 2500
-# They are where not more than this share of them has come or gone since the last block, and pair steps have cost this
-# much of what it costs; where it did not work they are given more time.
-_FACE_SETTLED, _FACE_PATIENCE, _FACE_LESS_OFTEN = 0.02, 0.3, 4.0
+# They are where not more than this share of them has come or gone since the last block, and pair steps, which have
+# lowered the (natural logarithm of the) violation by that much since, will cost more; where it did not work, much more.
+_FACE_SETTLED, _FACE_GAINED, _FACE_LESS_OFTEN = 0.02, 0.3, 4.0
 # Steps between two looks at limits and callbacks: 20 a variable of the block are some 10 milliseconds.
 _STEPS_EACH = 20
 # The same with coupled constraints, where the free variables then take a Newton step together.
@@ -197,7 +197,7 @@ class _Run:
         tiles = getattr(problem.gram, "fused", None)
         rounded = tiles is not None and self.dtype == np.float32 and self.coupling.empty
         self.exact: Callable[..., NDArray[np.float64]] | None = tiles.exact if rounded and tiles is not None else None
-        self.drift = 0.0
+        self.drift, self.rounding = 0.0, _ROUNDING
         self.weight = np.sqrt(np.abs(self.diagonal) * float(np.abs(self.diagonal).max(initial=0.0)))
         # Variables far from moving, whose gradient is left behind, and how far gradients went in the last spread.
         self.aside = np.zeros(problem.n, dtype=bool)
@@ -205,7 +205,7 @@ class _Run:
         # Of the free variables together: pair steps since they were last moved so, and how many that is to take.
         self.face: Face | None = None
         self.face_most = min(_FACE_MOST, self.entries.largest_block() // 2)
-        self.face_patience, self.paired = _FACE_PATIENCE, 0.0
+        self.face_patience, self.paired, self.paired_from = 1.0, 0.0, np.inf
         self.was_free = np.zeros(problem.n, dtype=bool)
 
     # -- level 0: all variables ----------------------------------------------------------------------------------
@@ -252,9 +252,12 @@ class _Run:
                 self.refresh(active)
                 fresh, asked, least = random, np.inf, np.inf
                 continue
-            asked = max(asked, noise)
+            short, asked = noise > asked, max(asked, noise)
             self.solve_active(active, asked)
             self.spread(active, before)
+            if short:  # as far as rounded slopes lead: go on from exact ones before anybody believes them
+                self.refresh(active)
+                asked, least = np.inf, np.inf
             if self.stopped:
                 return self.outcome(Status.STOPPED)
             if not self.coupling.empty:
@@ -284,10 +287,11 @@ class _Run:
 
     def noise(self, active: NDArray[np.intp], asked: float) -> float:
         """How far the slopes are from exact ones, by a sample; 0 where that is surely less than what is asked for."""
-        if self.exact is None or _ROUNDING * self.drift <= asked:
+        if self.exact is None or self.rounding * self.drift <= asked:
             return 0.0
         sample = active[:: -(-active.size // _SAMPLE)]
         noise = float(np.abs(self.exact_slopes(sample) - self.gradient[sample]).max())
+        self.rounding = _NOISE_MORE * noise / self.drift
         return noise if noise > _NOISE_SHARE * asked else 0.0
 
     def refresh(self, active: NDArray[np.intp]) -> None:
@@ -378,7 +382,7 @@ class _Run:
                 break
             middle = 0.5 * (low + high)
             block, which = whole, None
-            together = self.face_move(active, local, middle, tol)
+            together = self.face_move(active, local, middle, violation, tol)
             if together is not None:
                 moved, delta = together
             else:
@@ -419,9 +423,9 @@ class _Run:
         self.gradient[active] = local.gradient
 
     def face_move(
-        self, active: NDArray[np.intp], local: Local, middle: NDArray[np.float64], tol: float
+        self, active: NDArray[np.intp], local: Local, middle: NDArray[np.float64], violation: float, tol: float
     ) -> tuple[NDArray[np.intp], NDArray[np.float64]] | None:
-        """Move the free variables together where that costs less than what pair steps have cost so far.
+        """Move the free variables together where that costs less than pair steps, by what they have cost so far.
 
         Returns the places in the active set that moved and how far; None where it is the turn of pair steps.
         """
@@ -431,15 +435,16 @@ class _Run:
         count, changed = int(np.count_nonzero(free)), int(np.count_nonzero(free != self.was_free[active]))
         self.was_free[active] = free
         if not 2 <= count <= self.face_most or changed > _FACE_SETTLED * count:
+            self.paired, self.paired_from = 0.0, violation
             return None
         if thresholds(*(values[free] for values in local.arrays), self.n_groups)[2] <= tol:
             return None  # what violates is at bounds
         variables = active[free]
         new = None if self.face is None else self.face.missing(variables)
         cost = face_cost(count, active.size, self.entries.entry_cost, factored=new is not None)
-        if self.paired < self.face_patience * cost:
+        if self.pairs_ahead(violation, tol) < self.face_patience * cost:
             return None
-        self.paired = 0.0
+        self.paired, self.paired_from = 0.0, violation
         face, end = self.make_face(variables, new), None
         if face is not None:
             # One that is not active any more is at a bound, and stays there.
@@ -456,6 +461,11 @@ class _Run:
         local.u[places[went]] = end[went]
         self.iterations += 1
         return places[went], (end - u)[went]
+
+    def pairs_ahead(self, violation: float, tol: float) -> float:
+        """What pair steps will cost down to `tol`, if every digit costs what the last ones did."""
+        gained = float(np.log(self.paired_from / violation))
+        return self.paired if gained < _FACE_GAINED else self.paired * float(np.log(violation / tol) / gained)
 
     def make_face(self, free: NDArray[np.intp], new: NDArray[np.intp] | None) -> Face | None:
         """The face of the free variables: the last one with the `new` ones, or where that is None another."""
