@@ -17,6 +17,7 @@ tens of thousands of steps for each digit; a factor is used for as long as no ot
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import fsum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -209,11 +210,35 @@ def face_end(
         beyond = ~stopped & ((u + d < lo) | (u + d > hi))
         if precise and not beyond.any():
             falls = float(d @ (slope + 0.5 * face.product(d))) < 0.0
-            return np.where(stopped, end, u + d) if falls else None
+            return _balanced(np.where(stopped, end, u + d), u, lo, hi, sums, ~stopped) if falls else None
         precise = not beyond.any()
         end[beyond] = np.where(d[beyond] < 0.0, lo[beyond], hi[beyond])
         stopped |= beyond
     return None
+
+
+def _balanced(
+    end: NDArray[np.float64],
+    u: NDArray[np.float64],
+    lo: NDArray[np.float64],
+    hi: NDArray[np.float64],
+    sums: NDArray[np.float64],
+    moving: NDArray[np.bool_],
+) -> NDArray[np.float64] | None:
+    """The end with what rounding has left of each group's sum taken from the variable that has most room.
+
+    Thousands of steps would add it up to a violated constraint.
+    """
+    for column in sums.T:
+        members = np.flatnonzero((column > 0.0) & moving)
+        off = fsum((end - u)[column > 0.0])
+        if off == 0.0:
+            continue
+        room = np.minimum(end[members] - lo[members], hi[members] - end[members])
+        if not members.size or not room.max() > abs(off):
+            return None
+        end[members[room.argmax()]] -= off
+    return end
 
 
 def _constrained(
