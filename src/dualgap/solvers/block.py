@@ -13,11 +13,11 @@ float64. What is believed from rounded entries is judged in exact arithmetic by 
 the exact gradient where the belief was wrong; each such round corrects the last one's rounding, as iterative refinement
 does, so that float32 entries are no limit to the accuracy.
 
-Three things keep the last digits cheap. Free variables that have settled move together, by Newton's method on their face
-(`_block_face`), where pair steps would take more. Slopes are compared with exact ones in a sample of the active set, and
-computed anew once rounding is what is left in them, before a certificate would find out. And variables at bounds that no
-change of the size of the last ones would set moving are left behind, their gradients with them; the certificate looks at
-all, and a run it sends back begins with none aside.
+Three things keep the last digits cheap. Free variables that have settled move together, by Newton's method on their
+face (`_block_face`), where pair steps would take more. Slopes are compared with exact ones in a sample of the active
+set, and computed anew once rounding is what is left in them, before a certificate would find out. And variables at
+bounds that no change of the size of the last ones would set moving are left behind, their gradients with them; the
+certificate looks at all, and a run it sends back begins with none aside.
 
 Constraints that are coupled (semi-parametric models) are left to an augmented Lagrangian (`_block_coupling`), whose
 multipliers take Newton steps. Variables then move alone, and the free ones, up to 2500, by Newton steps between active
