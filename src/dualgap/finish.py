@@ -22,7 +22,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import lapack
 
 from dualgap.certificate import certify
 from dualgap.kernels.gram import FullGram
@@ -79,15 +79,21 @@ def finish(
     if problem.n > FEW or result.status is not Status.CONVERGED or result.certificate.note:
         return result
     began = time.perf_counter()
-    stored = _stored(problem)
-    H = problem.sign[:, None] * stored.gram.block(stored.index, stored.index) * problem.sign
+    points = problem.points
+    matrix = np.ascontiguousarray(problem.gram.block(points, points), dtype=np.float64)
+    matrix = 0.5 * (matrix + matrix.T)
+    place = np.searchsorted(points, problem.index)
+    H = problem.sign[:, None] * (matrix if points is problem.index else matrix[np.ix_(place, place)]) * problem.sign
     H[np.diag_indices(problem.n)] += problem.ridge
     a, iterations, tol = result.a, result.iterations, result.certificate.kkt_violation
     for _ in range(_TIMES + 1):
-        a, exact = _on_face(stored, H, a)
+        a, exact = _on_face(problem, H, a)
         tol *= _SHARPER
         budget = _budget(problem.n, result.iterations, iterations, max_iter)
-        if exact or not tol > 0.0 or budget == 0 or smo.supports(stored) is not None:
+        if exact or not tol > 0.0 or budget == 0:
+            break
+        stored = replace(problem, gram=FullGram(matrix, psd=True), index=place)
+        if smo.supports(stored) is not None:
             break
         further = solve(stored, "smo", tol=tol, start=a, max_iter=budget, warn=False)
         a, iterations = further.a, iterations + further.iterations
@@ -97,7 +103,7 @@ def finish(
     if not certificate.kkt_violation <= result.certificate.kkt_violation:
         return result
     seconds = result.seconds + time.perf_counter() - began
-    evaluations = result.kernel_evaluations + stored.gram.n**2
+    evaluations = result.kernel_evaluations + points.size**2
     last = _event(result.history, certificate, a, iterations, seconds, evaluations)
     if callback is not None:
         callback(last)
@@ -134,14 +140,6 @@ def _budget(n: int, first: int, now: int, max_iter: int) -> int:
     return max(0, left if max_iter < 0 else min(left, max_iter - now))
 
 
-def _stored(problem: DualQP) -> DualQP:
-    """The problem on a kernel matrix that is held in float64, over the points that have variables."""
-    points = problem.points
-    matrix = np.ascontiguousarray(problem.gram.block(points, points), dtype=np.float64)
-    gram = FullGram(0.5 * (matrix + matrix.T), psd=True)
-    return replace(problem, gram=gram, index=np.searchsorted(points, problem.index))
-
-
 def _on_face(problem: DualQP, H: NDArray[np.float64], start: NDArray[np.float64]) -> tuple[NDArray[np.float64], bool]:
     """The minimiser with variables at bounds kept there, and whether it solves the problem; else the start."""
     a = np.clip(start, problem.lo, problem.hi)
@@ -174,22 +172,31 @@ def _newton(
     block, F = H[np.ix_(J, J)], problem.F[J]
     damped = block.copy()
     damped[np.diag_indices(J.size)] += _RIDGE * max(float(np.diag(block).max()), np.finfo(float).tiny)
-    try:
-        factor = cho_factor(damped, lower=True, check_finite=False)
-    except LinAlgError:
+    # LAPACK itself: what surrounds it in scipy.linalg takes longer than a system of a hundred variables.
+    factor, failed = lapack.dpotrf(damped, lower=1)
+    if failed:
         return None
-    through = cho_solve(factor, F, check_finite=False)
-    # Constraints may depend on each other over few free variables; the multipliers are then not unique, the step is.
-    coupling = np.linalg.pinv(F.T @ through, hermitian=True, rcond=_RIDGE)
+    through = lapack.dpotrs(factor, F, lower=1)[0]
+    coupling = _inverse(F.T @ through)
     slope, missing = H[J] @ a + problem.f0[J], problem.e - problem.F.T @ a
     d, eta = np.zeros(J.size), np.zeros(problem.k)
     for _ in range(_REFINEMENTS):
         off = -(slope + block @ d + F @ eta)
-        straight = cho_solve(factor, off, check_finite=False)
+        straight = lapack.dpotrs(factor, off, lower=1)[0]
         shift = coupling @ (F.T @ straight - (missing - F.T @ d))
         eta += shift
         d += straight - through @ shift
     return d if np.all(np.isfinite(d)) else None
+
+
+def _inverse(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The inverse of a small semidefinite matrix where it has one.
+
+    Constraints may depend on each other over few free variables; the multipliers are then not unique, the step is.
+    """
+    if matrix.shape == (1, 1):  # nearly always, and the fit is a millisecond in all
+        return np.divide(1.0, matrix, out=np.zeros((1, 1)), where=matrix > 0.0)
+    return np.asarray(np.linalg.pinv(matrix, hermitian=True, rcond=_RIDGE), dtype=np.float64)
 
 
 def _solves(problem: DualQP, H: NDArray[np.float64], a: NDArray[np.float64]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, fields
 from inspect import Parameter, signature
 from numbers import Integral, Real
@@ -22,7 +23,7 @@ from dualgap.kernels.functions import NAMES, Kernel
 from dualgap.kernels.gram import make_gram
 from dualgap.kernels.lowrank import APPROXIMATIONS, LowRankGram
 from dualgap.kernels.points import prepare
-from dualgap.kernels.threads import share, thread_count
+from dualgap.kernels.threads import one_blas_thread, share, thread_count
 from dualgap.kernels.variance import weighted_variance
 from dualgap.path.starts import scaled_start
 from dualgap.result import Result
@@ -270,15 +271,17 @@ class KernelSVM(CertifiedEstimator):
         watched = self._session.watched
         blocks = self.solver == "block" or (self.solver == "auto" and largest > FEW)
         blocks = blocks and not callable(self.kernel)  # a user's function may not expect several threads
-        if count == 1 or threads == 1 or watched or largest > _SIDE_BY_SIDE or not blocks:
-            return [task(number, gram) for number in range(count)]
-        solved: list[Any] = [None] * count
+        # Each task would set the limit and lift it again, a tenth of a millisecond each.
+        with one_blas_thread() if blocks and count > 1 else nullcontext():
+            if count == 1 or threads == 1 or watched or largest > _SIDE_BY_SIDE or not blocks:
+                return [task(number, gram) for number in range(count)]
+            solved: list[Any] = [None] * count
 
-        def piece(number: int) -> None:
-            solved[number] = task(number, gram.separate())  # type: ignore[attr-defined]
+            def piece(number: int) -> None:
+                solved[number] = task(number, gram.separate())  # type: ignore[attr-defined]
 
-        share(piece, count, threads)
-        return solved
+            share(piece, count, threads)
+            return solved
 
     def _same(self, X: Any) -> Any:
         """What must be equal for the solutions of one fit to be starts of the next: the shape and the classes."""

@@ -75,7 +75,7 @@ def no_groups(problem: DualQP) -> Groups:
 def orient(scale: NDArray[np.float64], sign: NDArray[np.float64], group: NDArray[np.int64]) -> NDArray[np.float64]:
     """Scales ``u = scale a`` that make each group a plain sum, a group's sign chosen such that most have u = sign a."""
     oriented = np.where(group < 0, sign, scale)
-    for g in np.unique(group[group >= 0]):
+    for g in range(int(group.max(initial=-1)) + 1):
         members = group == g
         if np.sum(np.sign(scale[members]) * sign[members]) < 0.0:
             oriented[members] *= -1.0

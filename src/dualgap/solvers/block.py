@@ -13,6 +13,12 @@ float64. What is believed from rounded entries is judged in exact arithmetic by 
 the exact gradient where the belief was wrong; each such round corrects the last one's rounding, as iterative refinement
 does, so that float32 entries are no limit to the accuracy.
 
+Three things keep the last digits cheap. Free variables that have settled move together, by Newton's method on their
+face (`_block_face`), where pair steps would take more. Slopes are compared with exact ones in a sample of the active
+set, and computed anew once rounding is what is left in them, before a certificate would find out. And variables at
+bounds that no change of the size of the last ones would set moving are left behind, their gradients with them; the
+certificate looks at all, and a run it sends back begins with none aside.
+
 Constraints that are coupled (semi-parametric models) are left to an augmented Lagrangian (`_block_coupling`), whose
 multipliers take Newton steps. Variables then move alone, and the free ones, up to 2500, by Newton steps between active
 sets. Entries are float64 there: beside a penalty float32 would leave too few digits of them.
@@ -38,6 +44,7 @@ from dualgap.result import Outcome, Snapshot, Status
 from dualgap.solvers import _block_pairs as pairs
 from dualgap.solvers._augmented import MOST_FREE, cholesky, newton_change
 from dualgap.solvers._block_coupling import Coupling
+from dualgap.solvers._block_face import Face, face_cost, face_end, make_face
 from dualgap.solvers._block_layout import Block, Local, arrange, no_groups, orient
 from dualgap.solvers._block_select import gap_terms, select, thresholds
 
@@ -62,13 +69,26 @@ _GOAL_SHARE, _TOL_SHARE = 0.7, 0.9
 # The first active set is random: an eighth of the variables, at least 2048 or a quarter of them, each side at least a
 # tenth of it.
 _FIRST_SHARE, _FIRST_LEAST, _SIDE_LEAST = 8, 2048, 0.1
-# Multiplications for the matrix of all variables that cost no more than another active set: a millisecond or two.
-_AT_ONCE = 3e7
+# Multiplications for the matrix of all variables that cost no more than active sets: those of a pair of digits in usps
+# (1500 points, 256 features) take longer, for all that a tenth of the entries would do, to pack columns for each.
+_AT_ONCE = 1e9
 # Later ones hold the violators and free variables, 30 % more, at least 2048 or an eighth of all more; above 70 % it is
 # better to take all.
 _GROW, _SLACK, _ALL = 1.3, 2048, 0.7
 # Packing a column costs about as much as this many of its entries, whatever the number of features.
 _PACKING = 80
+# Rounding of a float32 entry, with some room. Where what it may have added up to is above what is asked for, it is
+# looked at in a sample of the active set; slopes that are wrong by more than this share of their violation are
+# computed anew, in float64. Others may be wrong by some times as much as the sample.
+_ROUNDING, _SAMPLE, _NOISE_SHARE, _NOISE_MORE = 2e-7, 64, 0.3, 3.0
+# Variables at bounds that so many times the largest change of a gradient in the last round would not set moving are not
+# looked at again: changes shrink from round to round. The certificate looks at them all.
+_FAR = 2.5
+# Free variables that are moved together, at most: a factorisation of a twentieth of a second, 25 MB.
+_FACE_MOST = 2500
+# They are where not more than this share of them has come or gone since the last block, and pair steps, which have
+# lowered the (natural logarithm of the) violation by that much since, will cost more; where it did not work, much more.
+_FACE_SETTLED, _FACE_GAINED, _FACE_LESS_OFTEN = 0.02, 0.3, 4.0
 # Steps between two looks at limits and callbacks: 20 a variable of the block are some 10 milliseconds.
 _STEPS_EACH = 20
 # The same with coupled constraints, where the free variables then take a Newton step together.
@@ -179,6 +199,21 @@ class _Run:
         self.objective = self.own_objective()
         self.stopped = False
         self.all_active = False
+        # What the entries' rounding is relative to: how far variables have gone from where the gradient was exact.
+        # It matters where exact products of a few rows can be had, by tiles (a user's function is not asked for them).
+        tiles = getattr(problem.gram, "fused", None)
+        rounded = tiles is not None and self.dtype == np.float32 and self.coupling.empty
+        self.exact: Callable[..., NDArray[np.float64]] | None = tiles.exact if rounded and tiles is not None else None
+        self.drift, self.rounding = 0.0, _ROUNDING
+        self.weight = np.sqrt(np.abs(self.diagonal) * float(np.abs(self.diagonal).max(initial=0.0)))
+        # Variables far from moving, whose gradient is left behind, and how far gradients went in the last spread.
+        self.aside = np.zeros(problem.n, dtype=bool)
+        self.far = np.inf
+        # Of the free variables together: pair steps since they were last moved so, and how many that is to take.
+        self.face: Face | None = None
+        self.face_most = min(_FACE_MOST, self.entries.largest_block() // 2)
+        self.face_patience, self.paired, self.paired_from = 1.0, 0.0, np.inf
+        self.was_free = np.zeros(problem.n, dtype=bool)
 
     # -- level 0: all variables ----------------------------------------------------------------------------------
 
@@ -190,7 +225,8 @@ class _Run:
             low, high, violation = thresholds(self.gradient, self.u, self.lo, self.hi, self.group, self.n_groups)
             waited = 0 if violation < _FELL * least else waited + 1
             least = min(least, violation)
-            self.objective = self.own_objective()
+            if not self.aside.any():  # else what has been added up on the way is nearer
+                self.objective = self.own_objective()
             check_objective(self.objective)
             if self.tell(violation, complete=self.coupling.worth_telling(violation)):
                 return self.outcome(Status.STOPPED)
@@ -200,7 +236,8 @@ class _Run:
                 self.renew(violation)
                 least = np.inf
                 continue
-            if violation <= self.options.tol:
+            # A gap that is not met asks for more, whatever the violation: at large C the last digits of slopes count.
+            if violation <= (self.options.tol if self.options.gap_tol is None else 0.0):
                 return self.outcome(Status.CONVERGED)
             if 0 <= self.options.max_iter <= self.iterations:
                 return self.outcome(Status.MAX_ITER)
@@ -210,15 +247,24 @@ class _Run:
             held = violation <= _HELD * asked
             self.share = max(_ACTIVE_SHARE * self.share, _SHARE_LEAST) if held else _ACTIVE_SHARE
             middle = 0.5 * (low + high)
-            active = self.random_start() if fresh else self.choose_active(middle)
+            active = self.random_start() if fresh else self.choose_active(middle, violation)
             if active.size <= self.size and active.size == self.problem.n:
                 self.share = _SHARE_LEAST  # nothing is outside that could object
             random, fresh = fresh, False  # a random part may hold no pair that can move
             before = self.u[active]
             steps = self.iterations
             asked = self.goal(violation, middle)
+            noise = self.noise(active, asked)
+            if noise > _NOISE_SHARE * violation:
+                self.refresh(active)
+                fresh, asked, least = random, np.inf, np.inf
+                continue
+            short, asked = noise > asked, max(asked, noise)
             self.solve_active(active, asked)
             self.spread(active, before)
+            if short:  # as far as rounded slopes lead: go on from exact ones before anybody believes them
+                self.refresh(active)
+                asked, least = np.inf, np.inf
             if self.stopped:
                 return self.outcome(Status.STOPPED)
             if not self.coupling.empty:
@@ -237,12 +283,38 @@ class _Run:
         if not self.coupling.empty:
             return max(share, self.coupling.enough(), _GOAL_SHARE * self.options.tol)
         if self.options.gap_tol is None:
+            if self.share == _SHARE_LEAST:
+                share = 0.0  # nothing is outside, or those that are do not object: all the way
             return max(share, _TOL_SHARE * self.options.tol)
         gap = gap_terms(self.gradient, self.u, self.lo, self.hi, self.ridge, self.group, middle)
         relative = gap / max(abs(self.objective), abs(gap - self.objective), 1e-300)
         if not np.isfinite(relative) or relative <= 0.0:
             return share
         return max(share, _GOAL_SHARE * violation * min(1.0, self.options.gap_tol / relative))
+
+    def noise(self, active: NDArray[np.intp], asked: float) -> float:
+        """How far the slopes are from exact ones, by a sample; 0 where that is surely less than what is asked for."""
+        if self.exact is None or self.rounding * self.drift <= asked:
+            return 0.0
+        sample = active[:: -(-active.size // _SAMPLE)]
+        noise = float(np.abs(self.exact_slopes(sample) - self.gradient[sample]).max())
+        self.rounding = _NOISE_MORE * noise / self.drift
+        return noise if noise > _NOISE_SHARE * asked else 0.0
+
+    def refresh(self, active: NDArray[np.intp]) -> None:
+        """Exact slopes for the active set: what is added to them from here on is small, and so is its rounding."""
+        self.gradient[active] = self.exact_slopes(active)
+        self.drift = 0.0
+        self.paired = np.inf  # all free variables have to follow, a little
+
+    def exact_slopes(self, variables: NDArray[np.intp]) -> NDArray[np.float64]:
+        """The gradient of a few variables in float64."""
+        assert self.exact is not None
+        problem, a = self.problem, self.u / self.scale
+        points, place = np.unique(problem.index[variables], return_inverse=True)
+        product = self.exact(problem.on_points(a), points)[place]
+        slopes = problem.sign[variables] * product + problem.ridge[variables] * a[variables] + problem.f0[variables]
+        return np.asarray(slopes / self.scale[variables])
 
     def random_start(self) -> NDArray[np.intp]:
         """A random part of the variables, both signs of the gradient represented."""
@@ -257,17 +329,24 @@ class _Run:
             parts.append(self.generator.permutation(members)[:wanted])
         return np.sort(np.concatenate(parts))
 
-    def choose_active(self, middle: NDArray[np.float64]) -> NDArray[np.intp]:
+    def choose_active(self, middle: NDArray[np.float64], violation: float) -> NDArray[np.intp]:
         """Free variables, violators and those nearest to violating."""
         n = self.problem.n
         slope = self.gradient - middle[self.group + 1]
         may_grow, may_shrink = self.u < self.hi, self.u > self.lo
         score = np.maximum(np.where(may_grow, -slope, -np.inf), np.where(may_shrink, slope, -np.inf))
         score[may_grow & may_shrink] = np.inf
+        if self.entries.rows_kept or self.only is not None:
+            return np.arange(n)
+        if self.coupling.empty:
+            self.aside |= score < -_FAR * max(self.far, violation)
+            score[self.aside] = -np.inf  # their slopes are old
+        near = n - int(np.count_nonzero(self.aside))
         violating = int(np.count_nonzero(score > 0.0))
         size = int(max(_GROW * violating, violating + min(_SLACK, n // 8)))
-        if size > _ALL * n or self.entries.rows_kept or self.only is not None:
+        if size > _ALL * n and near == n:
             return np.arange(n)
+        size = min(size, near)
         return np.sort(np.argpartition(-score, size - 1)[:size])
 
     def spread(self, active: NDArray[np.intp], before: NDArray[np.float64]) -> None:
@@ -277,7 +356,7 @@ class _Run:
         delta = self.u[active] - before
         moved = np.flatnonzero(delta)
         index = self.problem.index
-        outside = np.ones(self.problem.n, dtype=bool)
+        outside = ~self.aside
         outside[active] = False
         rest = np.flatnonzero(outside)
         # Columns are packed for the occasion: for few rows all points, packed once for all, are less work.
@@ -289,8 +368,10 @@ class _Run:
             points, place = np.flatnonzero(wanted), np.cumsum(wanted) - 1
         sums = np.zeros(points.size)
         self.entries.accumulate(sums, index[active[moved]], self.sign[active[moved]] * delta[moved], points)
-        self.gradient[rest] += self.sign[rest] * sums[place[index[rest]]]
-        self.gradient[rest] += self.coupling.change(active[moved], delta[moved], rest)
+        change = self.sign[rest] * sums[place[index[rest]]] + self.coupling.change(active[moved], delta[moved], rest)
+        self.gradient[rest] += change
+        if rest.size and moved.size:
+            self.far = float(np.abs(change).max())
 
     # -- level 1: blocks of the active set -----------------------------------------------------------------------
 
@@ -302,24 +383,29 @@ class _Run:
         whole = self.one_block(active, local) if active.size <= self.size else None
         mask = np.zeros(active.size, dtype=np.uint8)
         kept = np.empty(0, dtype=np.int64)
+        low, high, violation = thresholds(*local.arrays, self.n_groups)
         while True:
-            low, high, violation = thresholds(*local.arrays, self.n_groups)
             if violation <= tol or 0 <= self.options.max_iter <= self.iterations:
                 break
             middle = 0.5 * (low + high)
-            if whole is not None:
-                block, goal = whole, tol
+            block, which = whole, None
+            together = self.face_move(active, local, middle, violation, tol)
+            if together is not None:
+                moved, delta = together
             else:
-                chosen = np.empty(self.size, dtype=np.int64)
-                chosen = chosen[: select(*local.arrays, middle, kept, self.size, chosen, mask)]
-                kept = chosen[-(self.size // 2) :]
-                block = self.make_block(active, chosen, local)
-                goal = max(_BLOCK_SHARE * violation, 0.5 * tol)
-            which, delta = self.improve(block, local, middle, goal)
-            moved = block.places[which]
+                goal = tol
+                if whole is None:
+                    chosen = np.empty(self.size, dtype=np.int64)
+                    chosen = chosen[: select(*local.arrays, middle, kept, self.size, chosen, mask)]
+                    kept = chosen[-(self.size // 2) :]
+                    block = self.make_block(active, chosen, local)
+                    goal = max(_BLOCK_SHARE * violation, 0.5 * tol)
+                assert block is not None
+                which, delta = self.improve(block, local, middle, goal)
+                moved = block.places[which]
             before = local.gradient[moved]
             penalty = self.coupling.move(active[moved], delta, active)
-            if whole is not None:
+            if whole is not None and block is not None and which is not None:
                 # The block holds everything that the move does to the active set.
                 sums = np.zeros(block.places.size)
                 add_rows(block.matrix, which, delta, None, sums)
@@ -329,13 +415,78 @@ class _Run:
                 self.entries.accumulate(sums, points[moved], sign[moved] * delta, points, keep=self.all_active)
                 local.gradient[:] += sign * sums + penalty
                 local.gradient[moved] += ridge[moved] * delta
+            self.drift += float(np.abs(delta) @ self.weight[active[moved]])
             self.objective += 0.5 * float(delta @ (before + local.gradient[moved]))
             self.u[active[moved]] = local.u[moved]
-            if moved.size == 0 or self.tell(violation, complete=False):
+            if moved.size == 0:
                 break
             if whole is not None and not self.coupling.empty:
+                self.tell(violation, complete=False)
                 break  # it is the turn of the free variables together
+            low, high, violation = thresholds(*local.arrays, self.n_groups)
+            # What has come to its end is told with the gradient of all variables.
+            if violation > tol and self.tell(violation, complete=False):
+                break
         self.gradient[active] = local.gradient
+
+    def face_move(
+        self, active: NDArray[np.intp], local: Local, middle: NDArray[np.float64], violation: float, tol: float
+    ) -> tuple[NDArray[np.intp], NDArray[np.float64]] | None:
+        """Move the free variables together where that costs less than pair steps, by what they have cost so far.
+
+        Returns the places in the active set that moved and how far; None where it is the turn of pair steps.
+        """
+        if not self.coupling.empty:
+            return None
+        free = (local.u > local.lo) & (local.u < local.hi)
+        count, changed = int(np.count_nonzero(free)), int(np.count_nonzero(free != self.was_free[active]))
+        self.was_free[active] = free
+        if not 2 <= count <= self.face_most or changed > _FACE_SETTLED * count:
+            self.paired, self.paired_from = 0.0, violation
+            return None
+        if thresholds(*(values[free] for values in local.arrays), self.n_groups)[2] <= tol:
+            return None  # what violates is at bounds
+        variables = active[free]
+        new = None if self.face is None else self.face.missing(variables)
+        cost = face_cost(count, active.size, self.entries.entry_cost, factored=new is not None)
+        if self.pairs_ahead(violation, tol) < self.face_patience * cost:
+            return None
+        self.paired, self.paired_from = 0.0, violation
+        face, end = self.make_face(variables, new), None
+        if face is not None:
+            # One that is not active any more is at a bound, and stays there.
+            places = np.minimum(np.searchsorted(active, face.variables), active.size - 1)
+            held = active[places] == face.variables
+            u, group = np.where(held, local.u[places], 0.0), np.where(held, local.group[places], -1)
+            lo, hi = np.where(held, local.lo[places], 0.0), np.where(held, local.hi[places], 0.0)
+            slope = np.where(held, local.gradient[places] - middle[group + 1], 0.0)
+            end = face_end(face, slope, u, lo, hi, group, tol)
+        if end is None:
+            self.face_patience *= _FACE_LESS_OFTEN
+            return None
+        went = np.flatnonzero(end != u)
+        local.u[places[went]] = end[went]
+        self.iterations += 1
+        return places[went], (end - u)[went]
+
+    def pairs_ahead(self, violation: float, tol: float) -> float:
+        """What pair steps will cost down to `tol`, if every digit costs what the last ones did."""
+        gained = float(np.log(self.paired_from / violation))
+        return self.paired if gained < _FACE_GAINED else self.paired * float(np.log(violation / tol) / gained)
+
+    def make_face(self, free: NDArray[np.intp], new: NDArray[np.intp] | None) -> Face | None:
+        """The face of the free variables: the last one with the `new` ones, or where that is None another."""
+        if self.face is None or new is None:
+            self.face = None  # its memory may be used again
+            self.face = make_face(free, self.fill(np.empty((free.size, free.size), dtype=self.dtype), free))
+        elif new.size:
+            border = np.empty((self.face.variables.size, new.size), dtype=self.dtype)
+            index = self.problem.index
+            self.entries.block(index[self.face.variables], index[new], border, keep=False)
+            border *= (self.sign[self.face.variables][:, None] * self.sign[new]).astype(self.dtype)
+            corner = self.fill(np.empty((new.size, new.size), dtype=self.dtype), new)
+            self.face = self.face.grown(new, border, corner)
+        return self.face
 
     def one_block(self, active: NDArray[np.intp], local: Local) -> Block:
         """The whole active set as a block; that of all variables is kept from one time to the next."""
@@ -363,7 +514,9 @@ class _Run:
         most = (_STEPS_EACH if self.coupling.empty else _STEPS_COUPLED) * places.size
         if self.options.max_iter >= 0:
             most = min(most, self.options.max_iter - self.iterations)
-        self.iterations += pairs.steps(block.matrix, slope, u, lo, hi, block.segments, goal, most)
+        done = pairs.steps(block.matrix, slope, u, lo, hi, block.segments, goal, most)
+        self.iterations += done
+        self.paired += done * places.size
         moved = np.flatnonzero(u != before)
         local.u[places[moved]] = u[moved]
         return moved, u[moved] - before[moved]
