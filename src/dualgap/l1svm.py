@@ -145,7 +145,7 @@ def solve_l1_svm(
     problem = l1_problem(
         X, y, C, loss=loss, sample_weight=sample_weight, bias=bias, intercept_scaling=intercept_scaling
     )
-    search = Search(problem, loss, bias, X, max_iter, time_limit, callback)
+    search = Search(problem, loss, bias, X, max_iter, time_limit, callback, gap_tol, np.inf if tol is None else tol)
     if start is not None:
         search.begin_at(np.asarray(start, dtype=np.float64))
     if not search.one_class():
