@@ -1,16 +1,16 @@
 """Coordinate descent for the L1-SVM with squared hinge: a start that has nearly the right features.
 
-Over the columns of X, one weight after the other, with ``t = 1 - y f`` kept up to date::
+Over the columns z of ``diag(y sqrt(c)) X``, one weight after the other, with ``t = sqrt(c) (1 - y f)`` up to date::
 
-    g = -2 sum c y x max(0, t),   h = 2 sum over t > 0 of c x^2,   d = argmin g d + h d^2 / 2 + lambda |w + d|
+    g = -2 sum z max(0, t),   h = 2 sum over t > 0 of z^2,   d = argmin g d + h d^2 / 2 + lambda |w + d|
 
-A step is taken where the bound ``g d + L d^2 / 2``, ``L = 2 sum c x^2``, says that it falls enough, or where the
-objective itself does; otherwise that of the bound is taken, which falls always. A pass over all columns finds those
-that count (a weight, or ``|v_j|`` not far below lambda); passes over these alone follow, in an order drawn anew for
-each.
+A step is taken where the bound ``g d + L d^2 / 2``, ``L = 2 sum z^2``, says that it falls enough, or where the
+objective itself does; otherwise that of the bound is taken, which falls always. A first pass goes over all columns.
+Those that count (a weight, or ``|v_j|`` not far below lambda) are gone over again, in an order drawn anew for each pass
+and fewer each time; then one product ``X't``, cheaper than a pass, finds those that count for the next round.
 
 The first digits are cheap this way, and the others dear where columns resemble each other: `_l1_newton` finds them.
-A pass costs the entries of its columns.
+A pass costs the entries of its columns. The entries are copied once, in their own precision.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 # A step must bring this share of what its quadratic model promises (Armijo's rule).
 _ENOUGH = 0.01
-# Passes over the columns that count between two over all.
+# Passes of a round at most.
 _PASSES = 10
-# Columns without a weight and |v| below this share of lambda are left out of them.
+# Columns without a weight and |v| below this share of lambda do not count.
 _NEAR = 0.9
-# They end when the largest violation is this share of that in the pass over all.
+# A round ends when the largest violation is this share of the largest met in it.
 _SHARE = 0.1
 # A round that lowers the objective by less than this share ends the descent, and so do so many rounds.
 _SLOW, _ROUNDS = 5e-3, 30
@@ -168,9 +168,7 @@ def descend(
     for rounds in range(_ROUNDS):
         worst = 0.0
         for passes in range(_PASSES):
-            off, kept = _pass(
-                X.indptr, X.indices, Z, most, lam, w, t, active, kept, 1 + passes + rounds * _PASSES
-            )
+            off, kept = _pass(X.indptr, X.indices, Z, most, lam, w, t, active, kept, 1 + passes + rounds * _PASSES)
             if bias:
                 change, off_bias, _ = _one_step(rows, factors, 0, n, most_bias, lam[d], b, t)
                 b += change

@@ -26,9 +26,9 @@ _FIRST, _AT_LEAST = 100, 50
 _FAR_BELOW, _LAST_DROP = 0.8, 15
 # A round over chosen features is solved to this share of the violation outside, between these ends.
 _SHARE, _LOOSE, _TIGHT = 0.01, 0.1, 1e-9
-# The squared hinge ends at this share of the gap that is asked for: the certificate computes it anew, and is no judge
-# of rounding.
-_SAFE = 0.5
+# With more weights than this the squared hinge ends at this share of the gap that is asked for; with fewer the last
+# digits cost next to nothing. The certificate computes the gap anew, with a rounding of its own.
+_LARGE, _SAFE = 500, 0.5
 # The squared hinge is a start for the hinge once no feature outside is beyond this.
 _GOOD_START = 1.3
 # sigma of the hinge, times C: at first, and its growth from round to round; multipliers move on when v is within _NEAR.
@@ -60,10 +60,9 @@ class Search:
         max_iter: int,
         time_limit: float | None,
         callback: Callable[[Event], bool | None] | None,
-        gap_tol: float,
-        kkt_tol: float,
+        goal: tuple[float, float],
     ) -> None:
-        self.gap_tol, self.kkt_tol = gap_tol, kkt_tol
+        self.gap_tol, self.kkt_tol = goal
         self.began = time.perf_counter()
         self.operator, self.bias, self.free = problem.operator, bias != "none", bias == "free"
         phi: Any = problem.loss
@@ -236,7 +235,8 @@ class Search:
                     return
             else:
                 gap = self.measure(t)
-                near = gap <= _SAFE * self.gap_tol and tol <= self.kkt_tol
+                large = np.count_nonzero(self.x) > _LARGE
+                near = large and gap <= _SAFE * self.gap_tol and tol <= self.kkt_tol
                 if self.report(gap) or done or near:
                     return
             if found.size:
@@ -246,8 +246,8 @@ class Search:
             elif enough:
                 tol = max(_SHARE * tol, _TIGHT)
             else:
-                # What the gap needs comes first, since v that is off by so much costs about as much of the bound.
-                wanted = min(self.gap_tol, self.kkt_tol)
+                # A v that is off by so much costs about as much of the bound, relatively.
+                wanted = min(self.gap_tol, self.kkt_tol) if large else _TIGHT
                 tol = max(wanted if tol > wanted else _SHARE * tol, _TIGHT)
 
     def hinge(self) -> None:
