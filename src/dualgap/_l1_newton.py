@@ -138,7 +138,7 @@ def solve_pieces(
         target = _lasso(H, H @ x.w + pull, lam, x.w, goal, settled)
         support = np.count_nonzero(target)
         changes = np.count_nonzero(np.sign(target) != np.sign(x.w))
-        settled = support <= _LARGE and changes <= _FEW_CHANGES * support
+        settled = bool(support <= _LARGE and changes <= _FEW_CHANGES * support)
         x.iterations += 1
         length = _step(Z, loss, lam, x, target, pull)
         if length == 0.0 and damping >= _MOST_DAMPING:

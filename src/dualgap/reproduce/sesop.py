@@ -222,7 +222,8 @@ def _totals(runs: Runs, names: tuple[str, ...], methods: tuple[str, ...]) -> Tab
 def _figures(runs: Runs, names: tuple[str, ...], methods: tuple[str, ...]) -> list[Figure]:
     """Figures 1 and 2, of internet_ads where it was run."""
     name = "internet_ads" if "internet_ads" in names else names[-1]
-    shown = [runs[name, m] for m in ("sesop1-", "sesop8", "cg_plain", "cg_fast", "tn", "nesterov") if (name, m) in runs]
+    methods = ("sesop1-", "sesop8", "cg_plain", "cg_fast", "tn", "nesterov_plain")
+    shown = [runs[name, m] for m in methods if (name, m) in runs]
     best = min((value for one in shown for _, value, _ in one.path), default=0.0)
     # Beyond these the slow methods would flatten all others; their tables say how long they went on.
     far = 3.0 * max((one.iterations for one in shown if one.method in ("sesop1-", "cg_plain")), default=1.0)
@@ -276,7 +277,7 @@ def _claims(runs: Runs, names: tuple[str, ...]) -> list[Claim]:
     ]
     cg, cg_exact, cg_said = _over(runs, names, "cg_plain", "sesop8")
     tn, tn_exact, tn_said = _over(runs, names, "tn", "sesop8")
-    slow, slow_exact, slow_said = _over(runs, names, "nesterov", "sesop8")
+    slow, slow_exact, slow_said = _over(runs, names, "nesterov_plain", "sesop8")
     each = _seconds_each(runs, "sesop8"), _seconds_each(runs, "sesop1-")
     plain = _seconds_each(runs, "cg_plain"), _seconds_each(runs, "cg_fast")
     madelon = {m: runs[("madelon", m)] for m in ("sesop8", "cg_plain") if ("madelon", m) in runs}
