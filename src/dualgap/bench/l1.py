@@ -1,7 +1,7 @@
 """``dualgap bench l1``: L1-SVMs beside the whole linear program (HiGHS), LIBLINEAR and skglm.
 
     hinge           min |w|_1 + C sum max(0, 1 - y f)        free bias        the program over all rows and columns
-    squared_hinge   min |w|_1 + C sum max(0, 1 - y f)^2      penalised bias   coordinate descent, proximal Newton
+    squared_hinge   min |w|_1 + C sum max(0, 1 - y f)^2      penalised bias   coordinate descent
 
 The libraries are those of `l1_libraries`. Features are scaled to a largest value of 1. Each library has a process of
 its own with one thread, and its fits follow those of dualgap; wall and processor time are taken of the fit alone.
