@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 # Sweeps of coordinate descent between two factorisations.
 _SWEEPS = 40
+# A weight waits as long as its violation is below this share of the largest in the sweep before.
+_WAITS = 0.1
 # More of them over a large support: a factorisation takes as long as a sweep for so many weights.
 _PER_SWEEP = 25
 # Weights stopped at zero before coordinate descent has another look at all; one, where the support is large: a
@@ -42,8 +44,12 @@ _PER_SWEEP = 25
 _DROPS, _LARGE = 3, 500
 # Rounds of both; a lasso that is not solved by then is solved well enough for a descent direction.
 _LASSO_ROUNDS = 40
-# A lasso is solved to this share of the violation wanted in the end, or of the present one where that is more.
-_LASSO_SHARE, _FORCING = 0.1, 0.01
+# A lasso is solved to this share of the violation wanted in the end, or of the present one where that is more: a larger
+# share where that is far from optimal (v is relative to lambda, which is 1), since the samples inside change anyway.
+_LASSO_SHARE, _FORCING, _FORCING_FAR, _FAR = 0.1, 0.01, 0.1, 0.5
+# A step that changed at most this share of the signs leaves a support that is nearly right. From there a Newton step
+# over the support comes first, and so many sweeps look after it: cheaper than to approach the same by sweeps alone.
+_FEW_CHANGES, _CHECKS = 0.03, 5
 # Halvings of a step.
 _HALVINGS = 12
 # What is added to the diagonal of H, relative to its largest possible value: more after a step shorter than _SHORT,
@@ -117,22 +123,30 @@ def solve_pieces(
     x = Point(w.copy(), t, loss.value(t) + float(np.dot(lam, np.abs(w))))
     diagonal = np.arange(w.size)
     most = Z.squares(loss.sigma)
+    settled, bent, H = False, np.empty(0), np.empty((0, 0))
     while True:
         pull = Z.back(loss.slope(x.t))
         x.violation = violation(pull, x.w, lam)
         if x.violation <= tol or x.iterations >= max_iter or stop():
             return x
-        H = Z.weighted_gram(loss.curvature(x.t))
-        H[diagonal, diagonal] += damping * most
-        target = _lasso(H, H @ x.w + pull, lam, x.w, max(_LASSO_SHARE * tol, _FORCING * x.violation, 1e-14))
+        now = loss.curvature(x.t)
+        if damping or not np.array_equal(now, bent):
+            H, bent = Z.weighted_gram(now), np.empty(0) if damping else now
+            H[diagonal, diagonal] += damping * most
+        share = 0.0 if settled else _FORCING_FAR if x.violation > _FAR else _FORCING
+        goal = max(_LASSO_SHARE * tol, share * x.violation, 1e-14)
+        target = _lasso(H, H @ x.w + pull, lam, x.w, goal, settled)
+        support = np.count_nonzero(target)
+        changes = np.count_nonzero(np.sign(target) != np.sign(x.w))
+        settled = bool(support <= _LARGE and changes <= _FEW_CHANGES * support)
         x.iterations += 1
         length = _step(Z, loss, lam, x, target, pull)
         if length == 0.0 and damping >= _MOST_DAMPING:
             return x
-        if length < 0.3:
-            damping = min(max(damping, 1e-8) * 30.0, _MOST_DAMPING)
+        if length < _SHORT:
+            damping = min(max(damping, _LEAST_DAMPING) * _DAMPING_STEP, _MOST_DAMPING)
         elif length == 1.0:
-            damping = damping / 30.0 if damping > 1e-10 else 0.0
+            damping = damping / _DAMPING_STEP if damping > _LEAST_DAMPING else 0.0
 
 
 def violation(pull: NDArray[np.float64], w: NDArray[np.float64], lam: NDArray[np.float64]) -> float:
@@ -174,15 +188,17 @@ def _lasso(
     lam: NDArray[np.float64],
     start: NDArray[np.float64],
     tol: float,
+    settled: bool,
 ) -> NDArray[np.float64]:
-    """``min u'Hu/2 - h'u + sum lambda |u|``."""
+    """``min u'Hu/2 - h'u + sum lambda |u|``; `settled` says that the signs of the start are nearly right."""
     u = start.copy()
     Hu = H @ u
-    for _ in range(_LASSO_ROUNDS):
+    for rounds in range(_LASSO_ROUNDS):
         support = np.count_nonzero(u)
-        sweeps = max(_SWEEPS, support // _PER_SWEEP)
-        if _sweeps(H, h, lam, u, Hu, sweeps, tol) <= tol:
-            break
+        if rounds or not settled:
+            sweeps = _CHECKS if settled else max(_SWEEPS, support // _PER_SWEEP)
+            if _sweeps(H, h, lam, u, Hu, sweeps, tol) <= tol:
+                break
         for _ in range(_DROPS if support <= _LARGE else 1):
             if not _on_support(H, h, lam, u, Hu):
                 break
@@ -194,6 +210,8 @@ def _sweeps(H, h, lam, u, Hu, most, tol):  # type: ignore[no-untyped-def]
     """Coordinate descent; returns the largest violation met in the last sweep."""
     worst = 0.0
     for _ in range(most):
+        # Changing a weight costs a row of H, and looking at it nothing: those that are nearly right wait.
+        waits = _WAITS * worst
         worst = 0.0
         for j in range(u.size):
             curvature = H[j, j]
@@ -204,10 +222,10 @@ def _sweeps(H, h, lam, u, Hu, most, tol):  # type: ignore[no-untyped-def]
                     u[j] = 0.0
                 continue
             old = u[j]
-            if old == 0.0:
-                worst = max(worst, abs(slope) - lam[j])
-            else:
-                worst = max(worst, abs(slope - lam[j] * np.sign(old)))
+            off = abs(slope) - lam[j] if old == 0.0 else abs(slope - lam[j] * np.sign(old))
+            worst = max(worst, off)
+            if off <= waits:
+                continue
             free = slope + curvature * old
             new = np.sign(free) * max(abs(free) - lam[j], 0.0) / curvature
             if new != old:

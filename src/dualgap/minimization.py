@@ -133,7 +133,7 @@ def minimize(
         Where to start; 0 when None.
     method : str
         "sesop", "cg", "tn", "nesterov", or settings with a name of their own: "sesop0", "sesop1-", "sesop1", "sesop8",
-        "sesop32", "cg_fast", "cg_plain".
+        "sesop32", "cg_fast", "cg_plain", "nesterov_plain".
     tol : float
         Norm of the gradient to reach.
     max_iter : int

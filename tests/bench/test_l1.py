@@ -1,13 +1,19 @@
 """The comparison on L1-SVMs: everybody solves the same problem, and is judged by the same bound."""
 
 import json
+import math
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from typer.testing import CliRunner
 
-from dualgap.bench.l1 import PEERS, L1Settings, compare, geometric_mean
+from dualgap.bench.l1 import L1Compared, L1Run, L1Settings, _rank, compare, geometric_mean
+from dualgap.bench.l1_libraries import PEERS, installed, ready
+from dualgap.bench.preparation import breast_cancer
 from dualgap.cli import app
+from dualgap.composite_certificate import certify_composite
+from dualgap.l1svm import l1_problem, solve_l1_svm
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +24,7 @@ def hinge():
 def test_both_reach_the_same_certified_objective(hinge):
     assert hinge.reached
     assert hinge.ours.error <= 1e-6
-    assert hinge.peer.library == PEERS["hinge"]
+    assert (hinge.peer.library,) == PEERS["hinge"]
     assert hinge.peer.objective == pytest.approx(hinge.ours.objective, rel=2e-6)
     assert hinge.bound <= hinge.ours.objective * (1 + 1e-12)
     assert hinge.ours.features == hinge.peer.features
@@ -26,12 +32,43 @@ def test_both_reach_the_same_certified_objective(hinge):
     assert geometric_mean([hinge], "hinge") == pytest.approx(hinge.ratio)
 
 
-def test_a_peer_that_does_not_get_there_says_so_and_bounds_the_ratio():
+def test_a_peer_that_does_not_get_there_says_so_and_bounds_the_ratio(monkeypatch):
+    monkeypatch.setattr("dualgap.bench.l1.installed", lambda loss: ("liblinear",))
     one = compare("breast_cancer", "squared_hinge", L1Settings(error=1e-300, repeat=1, limit=60.0))
     assert not one.reached
     assert one.peer.note
     assert one.peer.error < 1e-6  # its smallest tolerance is good, if not as good as that
     assert np.isfinite(one.ratio)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_every_peer_of_the_squared_hinge_solves_the_same_problem(sparse):
+    X, y = breast_cancer()
+    X = X[:150, :12]
+    best = solve_l1_svm(X, y[:150], 2.0, loss="squared_hinge", bias="penalised").certificate.primal
+    problem = l1_problem(X, y[:150], 2.0, loss="squared_hinge", bias="penalised")
+    for peer in installed("squared_hinge"):
+        solve = ready(peer, sp.csr_matrix(X) if sparse else X, y[:150], "squared_hinge", 2.0, 60.0)
+        x, _ = solve({"tol": 1e-7})
+        assert certify_composite(problem, x)[0].primal == pytest.approx(best, rel=1e-6), peer
+
+
+def test_the_fastest_peer_that_gets_there_is_compared_with():
+    quick, slow = L1Run("skglm", 1.0, 1.0, 5.0, 1e-3), L1Run("liblinear", 3.0, 3.0, 5.0, 1e-7)
+    lost = L1Run("liblinear-official", math.nan, math.nan)
+    assert sorted([lost, quick, slow], key=lambda run: _rank(run, 1e-6)) == [slow, quick, lost]
+    ours = L1Run("dualgap", 0.5, 0.5, 5.0, 0.0)
+    one = L1Compared("a9a", "squared_hinge", 1, 1, 5.0, ours, slow, L1Settings(), (quick, lost))
+    assert geometric_mean([one], "squared_hinge") == pytest.approx(6.0)
+    assert geometric_mean([one], "squared_hinge", "skglm") == pytest.approx(2.0)
+    assert np.isnan(geometric_mean([one], "squared_hinge", "highs"))
+
+
+def test_peers_have_a_multiple_of_our_time():
+    settings = L1Settings(limit=300.0, cap=20.0)
+    assert settings.for_peers(L1Run("dualgap", 2.0, 2.0)).limit == 40.0
+    assert settings.for_peers(L1Run("dualgap", 0.01, 0.01)).limit == 10.0
+    assert settings.for_peers(L1Run("dualgap", 100.0, 100.0)).limit == 300.0
 
 
 def test_settings_are_checked():

@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -87,7 +88,7 @@ def test_sesop(data_folder):
     assert 0.0 < sets["test error %"] < 40.0
     assert [row["method"] for row in record.tables[1].rows] == ["sesop8", "cg_plain"]
     assert record.tables[1].rows[0]["iter (paper)"] == "22"
-    assert claims["SESOP8 takes no more iterations than CG fast on any of the sets."].verdict == "cannot be tested"
+    assert claims["dexter: SESOP8 takes no more iterations than CG fast."].verdict == "cannot be tested"
     assert claims["Results on Gisette."].verdict == "cannot be tested"
     assert len(record.figures[0].lines) == 2
 
@@ -116,6 +117,24 @@ def test_sesop_judges_no_run_that_lacked_time():
     assert sesop.at_least(1.0, False, 2.0) is None
     assert sesop.at_least(1.0, True, 2.0) is False
     assert sesop.at_least(math.nan, True, 2.0) is None
+
+
+def test_sesop_beside_cg_fast_has_a_verdict_for_every_set():
+    done = line("sesop8", converged=True, timed_out=False, path=[(1.0, 5.0, 0.1), (9.0, 1.0, 0.1)])
+    slow = line("cg_fast", converged=True, timed_out=False, path=[(1.0, 5.0, 0.1), (27.0, 1.0, 0.1)])
+    quick = line("cg_fast", converged=True, timed_out=False, path=[(1.0, 5.0, 0.1), (8.0, 1.0, 0.1)])
+    won = sesop._than_fast({("dexter", "sesop8"): done, ("dexter", "cg_fast"): slow}, "dexter")
+    assert won.verdict == "reproduced"
+    assert "27 against 9" in won.evidence
+    assert "printed: 61 against 22" in won.evidence
+    lost = sesop._than_fast({("dexter", "sesop8"): done, ("dexter", "cg_fast"): quick}, "dexter")
+    assert lost.verdict == "not reproduced"
+    # On Madelon it must converge, not only be nearer; and a run out of time tells nothing.
+    capped = replace(done, data="madelon", converged=False, gradient_norm=0.1)
+    runs = {("madelon", "sesop8"): capped, ("madelon", "cg_fast"): replace(slow, data="madelon")}
+    assert sesop._than_fast(runs, "madelon").verdict == "not reproduced"
+    runs["madelon", "sesop8"] = replace(capped, timed_out=True)
+    assert sesop._than_fast(runs, "madelon").verdict == "cannot be tested"
 
 
 def test_settled_is_the_last_change():

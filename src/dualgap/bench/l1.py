@@ -1,15 +1,16 @@
-"""``dualgap bench l1``: L1-SVMs beside the whole linear program (HiGHS) and LIBLINEAR's coordinate descent.
+"""``dualgap bench l1``: L1-SVMs beside the whole linear program (HiGHS), LIBLINEAR and skglm.
 
     hinge           min |w|_1 + C sum max(0, 1 - y f)        free bias        the program over all rows and columns
-    squared_hinge   min |w|_1 + C sum max(0, 1 - y f)^2      penalised bias   LIBLINEAR's solver 5, by scikit-learn
+    squared_hinge   min |w|_1 + C sum max(0, 1 - y f)^2      penalised bias   coordinate descent
 
-Features are scaled to a largest value of 1. Each library has a process of its own with one thread, and its fits follow
-those of dualgap; wall and processor time are taken of the fit alone. Everybody's weights are judged by
-`certify_composite` on the same problem: the error of weights w is ``(P(w) - D) / P(w)``, D being the largest certified
-lower bound. LIBLINEAR's tolerance bounds no such error, so it is run at smaller and smaller ones, and the first that
-reaches the goal counts; where none does within the limit, the ratio is a lower bound.
+The libraries are those of `l1_libraries`. Features are scaled to a largest value of 1. Each library has a process of
+its own with one thread, and its fits follow those of dualgap; wall and processor time are taken of the fit alone.
+Everybody's weights are judged by `certify_composite` on the same problem: the error of weights w is
+``(P(w) - D) / P(w)``, D being the largest certified lower bound. Tolerances of others bound no such error, so they run
+at smaller and smaller ones, and the first that reaches the goal counts.
 
-skglm and celer have no L1-penalised squared hinge and do not take part.
+A peer is ended after `cap` times dualgap's time, or after the limit; where none gets there the ratio is a lower bound.
+The peer that is compared with is the fastest of those that get there.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dualgap.bench.l1_libraries import bias_of, installed, ready
 from dualgap.bench.packages import OURS, Fit
 from dualgap.bench.preparation import breast_cancer, read_file, signs
 from dualgap.bench.worker import OverLimitError, Worker, WorkerError
@@ -33,37 +35,44 @@ from dualgap.bench.worker import OverLimitError, Worker, WorkerError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dualgap.bench.l1_libraries import Ready
     from dualgap.bench.packages import Goal
 
 LOSSES = ("hinge", "squared_hinge")
-PEERS = {"hinge": "highs", "squared_hinge": "liblinear"}
 USUAL = ("arcene", "dexter", "dorothea", "madelon", "internet_ads", "a9a", "news20", "reuters")
 SETS = (*USUAL, "breast_cancer")
-# Tolerances that LIBLINEAR is run at, in this order.
+# Tolerances that peers are run at, in this order; HiGHS knows one.
 _TOLERANCES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
-# Iterations of those who are to reach an error, however long it takes: the limit of time ends them.
-_UNLIMITED = 10_000_000
 # Samples with more nonzeros than this share are dense to everybody.
 _DENSE = 0.4
 # File in which a process says how much processor time it had used when its last fit began.
 _BEGAN = "began"
+# A peer always gets so many seconds; fits that take longer than the second number are not repeated.
+_LEAST_LIMIT, _LONG = 10.0, 5.0
 # Rows of the warm-up.
 _WARM_ROWS = 200
 
 
 @dataclass(frozen=True)
 class L1Settings:
-    """How the comparison is run: C, the error to reach, fits of each, seconds at most a fit."""
+    """How the comparison is run: C, the error to reach, fits of each, seconds at most and times dualgap's at most."""
 
     C: float = 1.0
     error: float = 1e-6
     repeat: int = 3
     limit: float = 300.0
+    cap: float = 20.0
 
     def __post_init__(self) -> None:
-        for name in ("C", "error", "repeat", "limit"):
+        for name in ("C", "error", "repeat", "limit", "cap"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be positive; got {getattr(self, name)!r}.")
+
+    def for_peers(self, ours: L1Run) -> L1Settings:
+        """The same with the limit that a peer has."""
+        if math.isnan(ours.wall):
+            return self
+        return replace(self, limit=min(self.limit, max(self.cap * ours.wall, _LEAST_LIMIT)))
 
 
 @dataclass(frozen=True)
@@ -73,7 +82,7 @@ class L1Run:
     Attributes
     ----------
     library : str
-        "dualgap", "highs" or "liblinear".
+        "dualgap", or one of `l1_libraries.PEERS`.
     wall, cpu : float
         Seconds of a fit, the median; where it was ended, until then.
     objective, error : float
@@ -81,7 +90,7 @@ class L1Run:
     features : int
         Weights that are not zero.
     tol : float or None
-        LIBLINEAR's tolerance.
+        Its tolerance, where it has one that was chosen.
     note : str
         Why there is no answer, or why it is not good enough.
     """
@@ -98,7 +107,7 @@ class L1Run:
 
 @dataclass(frozen=True)
 class L1Compared:
-    """Both libraries on one problem; `ratio` is the peer's processor time over dualgap's."""
+    """All libraries on one problem; `peer` is the best of the others, `ratio` its processor time over dualgap's."""
 
     data: str
     loss: str
@@ -108,6 +117,7 @@ class L1Compared:
     ours: L1Run
     peer: L1Run
     settings: L1Settings
+    others: tuple[L1Run, ...] = ()
 
     @property
     def reached(self) -> bool:
@@ -118,6 +128,10 @@ class L1Compared:
     def ratio(self) -> float:
         """The peer's processor time over dualgap's."""
         return self.peer.cpu / self.ours.cpu
+
+    def run_of(self, library: str) -> L1Run | None:
+        """What this peer did, if it took part."""
+        return next((run for run in (self.peer, *self.others) if run.library == library), None)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain numbers and texts, for JSON."""
@@ -155,66 +169,19 @@ class _Task:
         X, y = _load(self.folder)
         began = time.perf_counter()
         few = np.unique(np.concatenate([np.flatnonzero(y == label)[: _WARM_ROWS // 2] for label in (-1.0, 1.0)]))
-        self._fit(X[few], y[few], {"tol": 1e-2}).run()
-        return lambda goal: self._fit(X, y, goal), time.perf_counter() - began
+        ready(self.library, X[few], y[few], self.loss, self.C, self.limit)({"tol": 1e-2})
+        took = time.perf_counter() - began
+        solve = ready(self.library, X, y, self.loss, self.C, self.limit)
+        return lambda goal: self._fit(solve, goal), took
 
-    def _fit(self, X: Any, y: NDArray[np.float64], goal: Goal) -> Fit:
-        solve = {OURS: _ours, "highs": _highs, "liblinear": _liblinear}[self.library]
-
+    def _fit(self, solve: Ready, goal: Goal) -> Fit:
         def run() -> Any:
             began = time.process_time()
             (self.folder / _BEGAN).write_text(repr(began))  # for the parent, should it have to end this fit
-            answer = solve(X, y, self.loss, self.C, goal, self.limit)
+            answer = solve(goal)
             return (*answer, time.process_time() - began)
 
         return Fit(run, lambda answer: answer)
-
-
-_Answer = tuple["NDArray[np.float64]", "NDArray[np.float64] | None"]
-
-
-def _ours(X: Any, y: NDArray[np.float64], loss: str, C: float, goal: Goal, limit: float) -> _Answer:
-    """Weights with the bias, and multipliers."""
-    from dualgap.l1svm import solve_l1_svm
-
-    result = solve_l1_svm(X, y, C, loss=loss, bias=_bias(loss), gap_tol=goal["tol"])
-    return np.append(result.coef, result.intercept), result.a
-
-
-def _highs(X: Any, y: NDArray[np.float64], loss: str, C: float, goal: Goal, limit: float) -> _Answer:
-    """Variables w+, w-, b, xi; the limit is HiGHS's own as well."""
-    import scipy.sparse as sp
-    from scipy.optimize import linprog
-
-    n, d = X.shape
-    Z = sp.csc_array(sp.diags_array(y) @ sp.csr_array(X))
-    A = sp.hstack([-Z, Z, -y[:, None], -sp.eye_array(n)], format="csc")
-    low = np.zeros(A.shape[1])
-    low[2 * d] = -np.inf
-    answer = linprog(
-        np.concatenate([np.ones(2 * d), [0.0], np.full(n, C)]),
-        A_ub=A,
-        b_ub=-np.ones(n),
-        bounds=np.column_stack([low, np.full(low.size, np.inf)]),
-        method="highs",
-        options={"time_limit": limit},
-    )
-    if answer.x is None:
-        raise RuntimeError(answer.message)
-    return np.append(answer.x[:d] - answer.x[d : 2 * d], answer.x[2 * d]), None
-
-
-def _liblinear(X: Any, y: NDArray[np.float64], loss: str, C: float, goal: Goal, limit: float) -> _Answer:
-    from sklearn.svm import LinearSVC
-
-    model = LinearSVC(
-        penalty="l1", loss=loss, dual=False, C=C, tol=goal["tol"], max_iter=_UNLIMITED, random_state=0
-    ).fit(X, y)
-    return np.append(model.coef_.ravel(), model.intercept_), None
-
-
-def _bias(loss: str) -> str:
-    return "free" if loss == "hinge" else "penalised"
 
 
 def _save(folder: Path, X: Any, y: NDArray[np.float64]) -> None:
@@ -235,7 +202,7 @@ def _load(folder: Path) -> tuple[Any, NDArray[np.float64]]:
 
 
 def compare(name: str, loss: str, settings: L1Settings, tell: Callable[[str], None] = lambda step: None) -> L1Compared:
-    """Run dualgap and its peer on one problem, one after the other.
+    """Run dualgap and its peers on one problem, one after the other.
 
     Parameters
     ----------
@@ -255,11 +222,19 @@ def compare(name: str, loss: str, settings: L1Settings, tell: Callable[[str], No
         _save(folder, X, y)
         tell(f"{name}, {loss}: dualgap")
         ours = _measure(OURS, (settings.error,), loss, settings, folder, judge)
-        peer = PEERS[loss]
-        tell(f"{name}, {loss}: {peer}")
-        theirs = _measure(peer, _TOLERANCES if peer == "liblinear" else (0.0,), loss, settings, folder, judge)
+        theirs = []
+        for peer in installed(loss):
+            tell(f"{name}, {loss}: {peer}")
+            tolerances = (0.0,) if peer == "highs" else _TOLERANCES
+            theirs.append(_measure(peer, tolerances, loss, settings.for_peers(ours), folder, judge))
+    best, *others = sorted(map(judge.final, theirs), key=lambda run: _rank(run, settings.error))
     rows, columns = X.shape
-    return L1Compared(name, loss, rows, columns, judge.bound, judge.final(ours), judge.final(theirs), settings)
+    return L1Compared(name, loss, rows, columns, judge.bound, judge.final(ours), best, settings, tuple(others))
+
+
+def _rank(run: L1Run, error: float) -> tuple[bool, bool, float]:
+    """The fastest of those that get there first; of the others, that whose time bounds least."""
+    return not run.error <= error, math.isnan(run.cpu), run.cpu
 
 
 class _Judge:
@@ -268,7 +243,7 @@ class _Judge:
     def __init__(self, X: Any, y: NDArray[np.float64], loss: str, C: float) -> None:
         from dualgap.l1svm import l1_problem
 
-        self.problem, self.y, self.bound = l1_problem(X, y, C, loss=loss, bias=_bias(loss)), y, -math.inf
+        self.problem, self.y, self.bound = l1_problem(X, y, C, loss=loss, bias=bias_of(loss)), y, -math.inf
 
     def objective(self, x: NDArray[np.float64], a: NDArray[np.float64] | None) -> float:
         from dualgap.composite_certificate import certify_composite
@@ -302,7 +277,7 @@ def _measure(
                 walls.append(answer.seconds)
                 cpus.append(cpu)
                 objective = judge.objective(x, a)
-                if judge.error(objective) > settings.error:
+                if judge.error(objective) > settings.error or answer.seconds > _LONG:
                     break  # not worth another
             features = int(np.count_nonzero(x[:-1]))
             run = L1Run(library, median(walls), median(cpus), objective, math.nan, features, tol or None)
@@ -336,7 +311,10 @@ def _processor_time() -> float:
     return times.children_user + times.children_system
 
 
-def geometric_mean(results: list[L1Compared], loss: str) -> float:
-    """Of the ratios of one loss."""
-    logs = [math.log(one.ratio) for one in results if one.loss == loss and math.isfinite(one.ratio)]
+def geometric_mean(results: list[L1Compared], loss: str, library: str | None = None) -> float:
+    """Of the ratios of one loss: to the best peer of each problem, or to one library on all."""
+    mine = [one for one in results if one.loss == loss]
+    peers = [one.peer if library is None else one.run_of(library) for one in mine]
+    ratios = [peer.cpu / one.ours.cpu for one, peer in zip(mine, peers, strict=True) if peer is not None]
+    logs = [math.log(ratio) for ratio in ratios if math.isfinite(ratio)]
     return math.exp(sum(logs) / len(logs)) if logs else math.nan

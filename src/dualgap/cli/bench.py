@@ -206,20 +206,25 @@ def linear(
 @bench.command()
 def l1(
     problem: Annotated[list[str] | None, _names("A data set that --list shows", "--problem", "-p")] = None,
-    loss: Annotated[list[str] | None, _names("hinge (against HiGHS) or squared_hinge (against LIBLINEAR)")] = None,
+    loss: Annotated[list[str] | None, _names("hinge or squared_hinge")] = None,
     C: Annotated[float, typer.Option("-C", help="Weight of the losses.", rich_help_panel=_WHAT)] = 1.0,
     error: Annotated[float, typer.Option("--gap", help="Relative error to reach.", rich_help_panel=_WHAT)] = _GAP,
     show: _Show = False,
     repeat: _Repeat = None,
     limit: _Limit = _LIMIT,
+    cap: Annotated[
+        float,
+        typer.Option(help="Peers are ended after so many times dualgap's time (10 s at least).", rich_help_panel=_HOW),
+    ] = _CAP,
     json: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Keep everything here.", rich_help_panel=_OUTPUT)
     ] = None,
 ) -> None:
     """Time dualgap and its peers on L1-SVMs; everybody's weights are judged by the same certified lower bound.
 
-    The hinge is compared with the whole linear program (HiGHS, by SciPy), the squared hinge with LIBLINEAR's solver 5,
-    each with one thread. The data sets are those in the folder that DUALGAP_DATA names.
+    The hinge is compared with the whole linear program (HiGHS, by SciPy), the squared hinge with LIBLINEAR's solver 5
+    (scikit-learn's, and its own package) and skglm, each with one thread. The data sets are those in the folder that
+    DUALGAP_DATA names.
 
     Example: dualgap bench l1 -p dexter -p internet_ads --repeat 1 --limit 60
     """
@@ -235,7 +240,7 @@ def l1(
         return
     names = chosen(problem or list(USUAL), SETS, "data set")
     losses = chosen(loss or [], LOSSES, "loss")
-    settings = L1Settings(C, error, _REPEAT if repeat is None else repeat, limit)
+    settings = L1Settings(C, error, _REPEAT if repeat is None else repeat, limit, cap)
     check_output(json, "--json")
     check_files("" if name == "breast_cancer" else name for name in names)
     with Progress("starting") as progress:

@@ -19,6 +19,7 @@ from dualgap.cli.progress import Progress
 from dualgap.cli.summary import tell_data
 
 _DATA, _LIMITS, _OUTPUT = "Data", "How precisely", "Output"
+_VALIDATION = "Smoothing and stopping, by validation"
 # What can be tuned, and the score by which the best is chosen.
 _SCORE_OF = {"c_svc": "accuracy", "eps_svr": "R2"}
 
@@ -50,6 +51,36 @@ def tune(
     linear: Annotated[bool, typer.Option("--linear", help="A linear machine, of which C is chosen alone.")] = False,
     penalty: Annotated[str, typer.Option(help="Of --linear: l1 (few features) or l2.")] = "l2",
     loss: Annotated[str, typer.Option(help="Of --linear: hinge or squared_hinge.")] = "squared_hinge",
+    smoothing: Annotated[
+        str | None,
+        typer.Option(
+            metavar="GRID",
+            help="Of --linear: values of eps of the smoothed problem. C, eps and --stop are then chosen together, "
+            "by errors on a validation part.",
+            show_default="0.1,0.01,0.001 with --stop",
+            rich_help_panel=_VALIDATION,
+        ),
+    ] = None,
+    stop: Annotated[
+        str | None,
+        typer.Option(
+            metavar="GRID",
+            help="Norms of the gradient to stop at, likewise.",
+            show_default="0.1,0.001,1e-05 with --smoothing",
+            rich_help_panel=_VALIDATION,
+        ),
+    ] = None,
+    method: Annotated[
+        str, typer.Option(help="Solver of the smoothed problem: sesop, cg, tn, ...", rich_help_panel=_VALIDATION)
+    ] = "sesop",
+    validation: Annotated[
+        float, typer.Option(metavar="SHARE", help="Samples the constants are chosen by.", rich_help_panel=_VALIDATION)
+    ] = 0.25,
+    test: Annotated[
+        float,
+        typer.Option(metavar="SHARE", help="Samples the chosen machine is tested on.", rich_help_panel=_VALIDATION),
+    ] = 0.25,
+    seed: Annotated[int, typer.Option(help="Of the division into parts.", rich_help_panel=_VALIDATION)] = 0,
     label_column: Annotated[
         str, typer.Option(help="Of a csv file: the label's column, by name or number.", rich_help_panel=_DATA)
     ] = "auto",
@@ -95,6 +126,19 @@ def tune(
     if plot is not None:
         check_plot(plot)
     Cs = grid(C, "-C")
+    if smoothing is not None or stop is not None:
+        from dualgap.cli.tune_primal import Constants, Division, tune_constants
+
+        if not linear:
+            raise ValueError("--smoothing and --stop are for --linear.")
+        for option, value in (("--gamma", gamma), ("--gap-tol", gap_tol), ("--output", output), ("--plot", plot)):
+            if value is not None:
+                raise ValueError(f"{option} means nothing to --smoothing and --stop.")
+        constants = Constants.of(Cs, smoothing, stop)
+        with Progress(f"reading {file.name}", quiet=quiet):
+            data = read(file, label_column, header, "linear")
+        tune_constants(data, constants, penalty, loss, method, Division(validation, test, seed), json, quiet)
+        return
     if linear:
         from dualgap.cli.tune_linear import tune_linear
 

@@ -28,7 +28,7 @@ TESTING = {"arcene": 100, "dexter": 300, "internet_ads": 656, "dorothea": 0, "ma
 MORE = {"arcene": "arcene.valid", "dexter": "dexter.valid", "madelon": "madelon.valid"}
 # C and the smoothing eps, which validation chose for every set from C in 0.1, 1, 10 and eps in 1, 0.1, 0.01.
 C, EPS = 1.0, 0.1
-METHODS = ("sesop0", "sesop1-", "sesop1", "sesop8", "sesop32", "cg_plain", "cg_fast", "tn", "nesterov")
+METHODS = ("sesop0", "sesop1-", "sesop1", "sesop8", "sesop32", "cg_plain", "cg_fast", "tn", "nesterov_plain")
 # The paper's limit, in iterations of two products; it lets TN run on.
 MOST, MOST_TN = 5000, 40_000
 # A matrix that is fuller than this is quicker as a dense one.

@@ -7,7 +7,8 @@ Problem (see `dualgap.composite`)::
 Steps (Nesterov 1983): ``x_{k+1} = y_k - g(y_k) / L``, ``y_{k+1} = x_{k+1} + (s_k - 1)/s_{k+1} (x_{k+1} - x_k)``,
 ``s_{k+1} = 1/2 + sqrt(1/4 + s_k^2)`` (the weights (27) of the SESOP paper). L is doubled until the step decreases f by
 ``|g|^2 / (2L)`` at least. With ``A g`` stored, and ``A y`` combined as y is, trials cost no product. `restart` forgets
-the momentum where it points uphill, which is not in the paper and helps wherever f is strongly convex.
+the momentum where it points uphill (O'Donoghue and Candes 2015): the rate becomes that of the strong convexity which
+there is near the solution, without knowing it. The preset "nesterov_plain" is the paper's method, without.
 
 Cost of an iteration: one product with A and one with A' (the paper counts three: it does not store ``A g``). It is a
 baseline.
@@ -18,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from dualgap.composite import Composite
 
+PRESETS: dict[str, dict[str, Any]] = {"nesterov_plain": {"restart": False}}
 # Doublings of L after which no step descends: 2^200 is beyond every scale.
 _DOUBLINGS = 200
 # Iterations without progress after which float64 has no more to give: many, since momentum lets the objective rise.
@@ -55,7 +57,7 @@ class Options:
 
     tol: float = 1e-5
     max_iter: int = -1
-    restart: bool = False
+    restart: bool = True
 
 
 def supports(problem: Composite, options: Options | None = None) -> str | None:
