@@ -9,7 +9,7 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-from dualgap.kernels.linear_rows import add_row, dot_row, fetch_row
+from dualgap.kernels.linear_rows import FUSED, add_row, dot_row, fetch_row
 from dualgap.kernels.prefetch import prefetch
 from dualgap.solvers._dcd_layout import (
     ACTIVE,
@@ -39,7 +39,6 @@ from dualgap.solvers._dcd_layout import (
 )
 from dualgap.solvers._dcd_leap import direction, leap
 
-_SUMS = {"reassoc", "contract", "nsz"}
 # Steps ahead at which an item, and then its row, are asked for.
 _FAR, _NEAR = 8, 4
 # Share of the active items that a pass must leave for a series to begin: before, the differences would be those of
@@ -76,7 +75,7 @@ def _stepped(value, low, high, curvature):  # type: ignore[no-untyped-def]
     return 0.0 if (value > 0.0 and high > 0.0) or (value < 0.0 and low < 0.0) else value
 
 
-@nb.njit(cache=True, nogil=True, fastmath=_SUMS)
+@nb.njit(cache=True, nogil=True, fastmath=FUSED)
 def part_of_pass(  # type: ignore[no-untyped-def]
     indptr, indices, values, point, items, group, scale, w, extra, constant, rho,
     order, end, most, kind, shrinking, least, whole, real, random,
