@@ -44,6 +44,9 @@ _FAR, _NEAR = 8, 4
 # Share of the active items that a pass must leave for a series to begin: before, the differences would be those of
 # items that are about to go.
 _SETTLED = 0.99
+# Passes before the first series: fresh orders get there much sooner while the way is not flat (reuters, squared hinge,
+# C = 0.1: a gap of 7e-7 after 6 passes, 9e-3 with one order for all of them).
+_FRESH = 8
 # A multiplier moves when the violation is below this share of the move: an inner problem solved further is wasted.
 _MULTIPLIER_SHARE = 0.5
 
@@ -213,7 +216,7 @@ def sweep(  # type: ignore[no-untyped-def]
         worst = end_pass(extra, multiplier, kind, shrinking, whole, real)
         if worst <= tol or whole[PASSES] >= passes or whole[ROWS] >= rows or whole[ACTIVE] == 0:
             return True
-        if series > 0 and (whole[SERIES] > 0 or whole[ACTIVE] >= _SETTLED * before):
+        if series > 0 and (whole[SERIES] > 0 or (whole[ACTIVE] >= _SETTLED * before and whole[PASSES] >= _FRESH)):
             whole[SERIES] += 1
             if whole[SERIES] == series:
                 _shoot(items, w, order, whole, chosen, v_shots, w_shots)
