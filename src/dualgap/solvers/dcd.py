@@ -202,7 +202,8 @@ class _Run:
             self.tol = options.tol
         self.violation = self.objective = np.inf
         self.claimed = True
-        self.looks = self.looked_at = 0
+        self.looks = self.looked_at = self.asked_at = 0
+        self.most_rows = max(1, int(CHUNK * self.items.count / max(self.rows.entries, 1)))
         self.threads = self.worthwhile_threads()
         self.all_active()
         self.renew_weights()
@@ -279,6 +280,8 @@ class _Run:
                 return self.last_look(Status.STOPPED)
             self.claimed = bool(self.real[at.WORST] <= self.tol or self.real[at.BELIEVED] <= self.near)
             if not self.claimed and self.whole[at.ROWS] < self.due() and not self.limit_reached():
+                if self.heartbeat():
+                    return self.last_look(Status.STOPPED)
                 continue
             if self.look():
                 return self.outcome(Status.STOPPED)
@@ -298,7 +301,7 @@ class _Run:
     def advance(self) -> bool:
         """Passes up to the next look; False where the callback asks to stop in the middle of a long one."""
         passes = self.options.max_iter if self.options.max_iter >= 0 else np.iinfo(np.int64).max
-        most = max(1, int(CHUNK * self.items.count / max(self.rows.entries, 1)))
+        most = self.most_rows
         if self.threads > 1:
             self.shared_pass(most)
             return True
@@ -311,8 +314,15 @@ class _Run:
             )  # fmt: skip
             if finished:
                 return True
-            if self.callback(self.snapshot(None, np.nan)):
+            if self.heartbeat():
                 return False
+
+    def heartbeat(self) -> bool:
+        """Whether the callback asks to stop between two looks; it is asked after every chunk of work."""
+        if self.whole[at.ROWS] < self.asked_at + self.most_rows:
+            return False
+        self.asked_at = int(self.whole[at.ROWS])
+        return self.callback(self.snapshot(None, np.nan))
 
     def shared_pass(self, most: int) -> None:
         """One pass, the active list in as many parts as there are threads, all of them changing one w."""
@@ -352,7 +362,7 @@ class _Run:
     def look(self) -> bool:
         """Report the full gradient at a feasible point, make the active list anew; True when the callback says stop."""
         self.looks += 1
-        self.looked_at = int(self.whole[at.ROWS])
+        self.looked_at = self.asked_at = int(self.whole[at.ROWS])
         self.whole[at.SERIES] = self.whole[at.SHOTS] = 0
         if self.right.size:
             self.multiplier[:] = self.extra[1:]
