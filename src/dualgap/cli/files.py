@@ -60,11 +60,14 @@ def compact(X: Any) -> Any:
 
 def read_for(model: Any, path: Path, label_column: str, header: bool | None) -> Dataset:
     """Read samples for a fitted model, in the layout and with the number of features it was fitted on."""
+    import numpy as np
     import scipy.sparse as sp
 
     from dualgap.datasets import Dataset, load
 
-    dtype = model.support_vectors_.dtype
+    # A linear model has no support vectors, and takes samples of any layout.
+    vectors = getattr(model, "support_vectors_", None)
+    dtype = np.float64 if vectors is None else vectors.dtype
     choices: dict[str, Any] = {"header": header_choice(header), "dtype": dtype}
     data = load(path, label_column=label_choice(label_column), **choices)
     wanted = model.n_features_in_
@@ -83,7 +86,7 @@ def read_for(model: Any, path: Path, label_column: str, header: bool | None) -> 
             f"check the file, --label-column and --header."
         )
     _check_names(data, model)
-    X = X if sp.issparse(model.support_vectors_) or not sp.issparse(X) else X.toarray()
+    X = X if vectors is None or sp.issparse(vectors) or not sp.issparse(X) else X.toarray()
     return Dataset(X, data.y, data.feature_names, data.source)
 
 

@@ -35,6 +35,8 @@ class Progress:
         What is being done.
     tasks : int
         Binary problems that will be solved.
+    each : str
+        What one of them is for: a "pair" of classes, or one "class" against the rest.
     quiet : bool
         Whether to show nothing at all.
     goal : tuple of float and (float or None), optional
@@ -42,9 +44,15 @@ class Progress:
     """
 
     def __init__(
-        self, work: str, *, tasks: int = 1, quiet: bool = False, goal: tuple[float, float | None] | None = None
+        self,
+        work: str,
+        *,
+        tasks: int = 1,
+        each: str = "pair",
+        quiet: bool = False,
+        goal: tuple[float, float | None] | None = None,
     ) -> None:
-        self.work, self.tasks, self.goal = work, tasks, goal
+        self.work, self.tasks, self.each, self.goal = work, tasks, each, goal
         self.task = 0
         self.course: Course | None = None
         self.event: Event | None = None
@@ -97,7 +105,7 @@ class Progress:
         """What is known at this moment."""
         parts = [self.work]
         if self.tasks > 1 and self.task:
-            parts.append(f"pair {self.task} of {self.tasks}")
+            parts.append(f"{self.each} {self.task} of {self.tasks}")
         if self.event is not None:
             gap = self.event.relative_gap
             # Not a number while an indefinite kernel or a partial gradient gives no gap.

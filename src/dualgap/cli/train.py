@@ -27,6 +27,17 @@ from dualgap.cli.output import SHORT, fact, size, warn
 from dualgap.cli.progress import Progress
 from dualgap.cli.scores import Scores, score
 from dualgap.cli.summary import Run, page, tell_data, tell_run, warn_short
+from dualgap.cli.train_linear import (
+    LOSS_NAMES,
+    LinearOrder,
+    Reading,
+    Streaming,
+    check_linear_only,
+    check_linear_options,
+    check_tables,
+    params_of,
+    train_linear,
+)
 
 if TYPE_CHECKING:
     from dualgap.datasets import Dataset
@@ -34,6 +45,9 @@ if TYPE_CHECKING:
 # Rows up to which the training score is computed unasked: beyond, it can take as long as the training.
 _SCORED_ROWS = 20_000
 _DATA, _LIMITS, _OUTPUT = "Data", "How precisely, how long", "Output"
+_LINEAR = "Linear machines"
+# Megabytes of kernel values, and of rows that are read some at a time.
+_CACHE, _MEMORY = 200.0, 200.0
 
 
 class OnInterrupt(StrEnum):
@@ -46,9 +60,11 @@ class OnInterrupt(StrEnum):
 def train(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="LIBSVM text, csv or npz; .gz, .bz2 and .xz as well.")],
     kernel: Annotated[
-        KernelName,
-        typer.Option("--kernel", "-k", metavar="NAME", help=f"Kernel function: {listed(KernelName)}."),
-    ] = KernelName.rbf,
+        KernelName | None,
+        typer.Option(
+            "--kernel", "-k", metavar="NAME", help=f"Kernel function: {listed(KernelName)}.", show_default="rbf"
+        ),
+    ] = None,
     C: Annotated[
         float | None, typer.Option("-C", help="Price of an error against the margin.", show_default="1.0")
     ] = None,
@@ -92,7 +108,10 @@ def train(
             help="Seconds at most for each pair of classes.", show_default="no limit", rich_help_panel=_LIMITS
         ),
     ] = None,
-    cache_size: Annotated[float, typer.Option(help="Megabytes for kernel values.", rich_help_panel=_LIMITS)] = 200.0,
+    cache_size: Annotated[
+        float | None,
+        typer.Option(help="Megabytes for kernel values.", show_default="200", rich_help_panel=_LIMITS),
+    ] = None,
     n_jobs: Annotated[
         int | None,
         typer.Option(help="Threads for kernel products.", show_default="all cores", rich_help_panel=_LIMITS),
@@ -111,6 +130,46 @@ def train(
             help="What Ctrl-C does: exit, or keep the best model so far and write it.", rich_help_panel=_LIMITS
         ),
     ] = OnInterrupt.exit,
+    linear: Annotated[
+        bool,
+        typer.Option(
+            "--linear", help="A linear machine on its weights: for many samples or features.", rich_help_panel=_LINEAR
+        ),
+    ] = False,
+    loss: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help=f"Its loss: {', '.join(LOSS_NAMES)}.",
+            show_default="the first of the task",
+            rich_help_panel=_LINEAR,
+        ),
+    ] = None,
+    stream: Annotated[
+        bool,
+        typer.Option(
+            "--stream",
+            help="Do not load FILE (LIBSVM text): read some rows at a time. Means --linear.",
+            rich_help_panel=_LINEAR,
+        ),
+    ] = False,
+    memory: Annotated[
+        float | None,
+        typer.Option(
+            help="Megabytes for the rows of --stream that are in memory at a time.",
+            show_default="200",
+            rich_help_panel=_LINEAR,
+        ),
+    ] = None,
+    stream_dir: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Where --stream keeps its temporary rows, about as large as the text.",
+            show_default="that of FILE",
+            rich_help_panel=_LINEAR,
+        ),
+    ] = None,
     label_column: Annotated[
         str,
         typer.Option(
@@ -158,8 +217,28 @@ def train(
     check_output(output, "--output", file, report)
     check_output(report, "--report", file, output)
     check_output(checkpoint, "--checkpoint", file, output, report)
-    machine = {"C": C, "nu": nu, "epsilon": epsilon}
     shape = {"gamma": None if gamma == "scale" else gamma, "degree": degree, "coef0": coef0}
+    keep = "keep" if on_interrupt is OnInterrupt.keep else "raise"
+    check_linear_options(linear or stream, {"loss": loss})
+    check_linear_options(stream, {"memory": memory, "stream_dir": stream_dir}, "--stream")
+    if linear or stream:
+        foreign = {**shape, "nu": nu, "formulation": formulation, "tol": tol, "cache_size": cache_size}
+        check_linear_only(None if kernel is None else kernel.value, foreign)
+        check_tables(stream, label_column, header, float32)
+        params = params_of(
+            C=C, epsilon=epsilon, gap_tol=gap_tol, max_iter=max_iter, time_limit=time_limit, n_jobs=n_jobs,
+            solver=solver, checkpoint=checkpoint, on_interrupt=keep,
+        )  # fmt: skip
+        reading = Reading(label_column, header, float32)
+        streaming = Streaming(_MEMORY if memory is None else memory, stream_dir) if stream else None
+        train_linear(
+            LinearOrder(
+                file, task.value, loss, params, reading, streaming, output, report, with_score, _SCORED_ROWS, quiet
+            )
+        )
+        return
+    machine = {"C": C, "nu": nu, "epsilon": epsilon}
+    kernel = kernel or KernelName.rbf
     check_kernel_options(kernel.value, shape)
     with Progress(f"reading {file.name}", quiet=quiet):
         data = _read(file, label_column, header, float32, kernel.value)
@@ -170,9 +249,9 @@ def train(
         **given({"gap_tol": gap_tol, "time_limit": time_limit, "n_jobs": n_jobs}),
         "kernel": kernel.value,
         "solver": solver,
-        "cache_size": cache_size,
+        "cache_size": _CACHE if cache_size is None else cache_size,
         "checkpoint": checkpoint,
-        "on_interrupt": "keep" if on_interrupt is OnInterrupt.keep else "raise",
+        "on_interrupt": keep,
     }
     if "gamma" in params:
         params["gamma"] = gamma_choice(gamma)

@@ -8,7 +8,7 @@ that reads it.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -75,6 +75,7 @@ def stream_libsvm(
     memory: float = MEMORY,
     cache_dir: str | os.PathLike[str] | None = None,
     n_features: int | None = None,
+    watch: Callable[[int], object] | None = None,
 ) -> RowBlocks:
     r"""A LIBSVM text file of any size, to be trained on some rows at a time.
 
@@ -89,6 +90,8 @@ def stream_libsvm(
         removed with the object (or by ``close``).
     n_features : int, optional
         Number of features; that of the largest index when None.
+    watch : callable, optional
+        Called now and then, while the file is read, with the number of rows so far.
 
     Returns
     -------
@@ -110,9 +113,20 @@ def stream_libsvm(
     """
     file = checked_path(path)
     blocks = read_libsvm_blocks(file, _ROWS, n_features=n_features)
+    if watch is not None:
+        blocks = _watched(blocks, watch)
     return stream_blocks(
         blocks, memory=memory, cache_dir=file.parent if cache_dir is None else cache_dir, n_features=n_features
     )
+
+
+def _watched(blocks: Iterable[tuple[Any, Any]], watch: Callable[[int], object]) -> Iterator[tuple[Any, Any]]:
+    """The same blocks, and word of how many rows have gone by."""
+    rows = 0
+    for X, y in blocks:
+        rows += X.shape[0]
+        watch(rows)
+        yield X, y
 
 
 def stream_blocks(

@@ -20,6 +20,7 @@ import numba as nb
 import numpy as np
 import scipy.sparse as sp
 
+from dualgap.kernels.linear_rows import FUSED, add_row, dot_row, rows_of
 from dualgap.kernels.threads import share_parts, thread_count
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class Factor:
         self.constant = float(constant)
         self.d = self.features + (1 if constant > 0.0 else 0)
         self.threads = thread_count(n_jobs)
+        self._rows = rows_of(A)
         self.row_length = max(1.0, A.nnz / max(1, self.n)) if self.sparse else float(max(1, self.features))
 
     def _step(self, count: int) -> int:
@@ -70,13 +72,10 @@ class Factor:
         chosen = _ALL if rows is None else rows
         shift = self.constant * float(p[-1]) if self.d > self.features else 0.0
         weights = np.ascontiguousarray(p[: self.features])
-        A = self.A
+        arrays = self._rows.arrays
 
         def part(begin: int, end: int) -> None:
-            if self.sparse:
-                _sparse_products(A.data, A.indices, A.indptr, weights, shift, chosen, begin, end, out)
-            else:
-                _dense_products(A, weights, shift, chosen, begin, end, out)
+            _products(*arrays, weights, shift, chosen, begin, end, out)
 
         share_parts(part, count, self._step(count), self.threads)
         return out
@@ -87,15 +86,12 @@ class Factor:
         out = np.zeros(self.d)
         if count == 0:
             return out
-        A = self.A
+        arrays = self._rows.arrays
         step = max(self._step(count), -(-count // _SUMS))
         sums = np.zeros((-(-count // step), self.features))
 
         def part(begin: int, end: int) -> None:
-            if self.sparse:
-                _sparse_transposed(A.data, A.indices, A.indptr, c, rows, begin, end, sums[begin // step])
-            else:
-                _dense_transposed(A, c, rows, begin, end, sums[begin // step])
+            _transposed(*arrays, c, rows, begin, end, sums[begin // step])
 
         share_parts(part, count, step, self.threads)
         out[: self.features] = sums.sum(axis=0)
@@ -164,40 +160,17 @@ _TALL = 4096
 _ANY_ORDER = {"reassoc", "contract", "nsz"}
 
 
-@nb.njit(cache=True, nogil=True, fastmath=_ANY_ORDER)
-def _dense_products(A, p, shift, rows, begin, end, out):  # type: ignore[no-untyped-def]
-    for r in range(begin, end):
-        row = A[rows[r] if rows.size else r]
-        total = 0.0
-        for j in range(p.size):
-            total += row[j] * p[j]
-        out[r] = total + shift
-
-
-@nb.njit(cache=True, nogil=True, fastmath=_ANY_ORDER)
-def _sparse_products(data, indices, indptr, p, shift, rows, begin, end, out):  # type: ignore[no-untyped-def]
+@nb.njit(cache=True, nogil=True, fastmath=FUSED)
+def _products(indptr, indices, values, p, shift, rows, begin, end, out):  # type: ignore[no-untyped-def]
     for r in range(begin, end):
         i = rows[r] if rows.size else r
-        total = 0.0
-        for q in range(indptr[i], indptr[i + 1]):
-            total += data[q] * p[indices[q]]
-        out[r] = total + shift
+        out[r] = dot_row(indptr, indices, values, i, p) + shift
 
 
-@nb.njit(cache=True, nogil=True, fastmath=_ANY_ORDER)
-def _dense_transposed(A, c, rows, begin, end, out):  # type: ignore[no-untyped-def]
+@nb.njit(cache=True, nogil=True, fastmath=FUSED)
+def _transposed(indptr, indices, values, c, rows, begin, end, out):  # type: ignore[no-untyped-def]
     for r in range(begin, end):
-        row, factor = A[rows[r]], c[r]
-        for j in range(out.size):
-            out[j] += factor * row[j]
-
-
-@nb.njit(cache=True, nogil=True)
-def _sparse_transposed(data, indices, indptr, c, rows, begin, end, out):  # type: ignore[no-untyped-def]
-    for r in range(begin, end):
-        i, factor = rows[r], c[r]
-        for q in range(indptr[i], indptr[i + 1]):
-            out[indices[q]] += factor * data[q]
+        add_row(indptr, indices, values, rows[r], c[r], out)
 
 
 @nb.njit(cache=True, nogil=True)

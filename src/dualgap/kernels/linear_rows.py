@@ -16,18 +16,21 @@ import numba as nb
 import numpy as np
 import scipy.sparse as sp
 
+from dualgap.kernels.dense_rows import dense_add, dense_dot
 from dualgap.kernels.prefetch import prefetch
 from dualgap.kernels.threads import share
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Sums may be reordered, which lets a dense row be multiplied in vectors; the order is fixed when it is compiled.
-_SUMS = {"reassoc", "contract", "nsz"}
+# A product and a sum may be rounded once. Sums must not be reordered: LLVM then gathers the weights of a CSR row in
+# vectors, and a gather waits until what was just added to these weights has left for the cache (twice as long on a9a).
+FUSED = {"contract", "nsz"}
 # Entries of A a compiled call may read before Python is asked again: some 50 milliseconds.
 CHUNK = 50_000_000
-# Cache lines (of 16 float32 values) asked for ahead of a row.
-_LINES = 4
+# Entries of a row that are asked for ahead; further on the processor goes by itself. Nothing beyond the end of a short
+# row: a processor can wait for some sixteen lines at a time, and four more made rows of a9a half as slow again.
+_AHEAD = 64
 # Entries from which a product is worth sharing among threads: a tenth of a millisecond.
 _WORTH_THREADS = 200_000
 
@@ -107,29 +110,34 @@ def _chunks(rows: Rows) -> Iterator[tuple[int, int]]:
         yield rows.n * piece // pieces, rows.n * (piece + 1) // pieces
 
 
-@nb.njit(cache=True, nogil=True, inline="always", fastmath=_SUMS)
+@nb.njit(cache=True, nogil=True, inline="always")
 def dot_row(indptr, indices, values, i, w):  # type: ignore[no-untyped-def]
-    """``A[i] @ w``, for compiled code. Unsigned positions spare the test for negative ones."""
-    total = 0.0
+    """``A[i] @ w``, for compiled code that must not let sums be reordered (see `FUSED`).
+
+    Four sums, because a single one waits four cycles for every entry. Unsigned positions spare the test for negative
+    ones.
+    """
     if indptr.size == 0:
-        d = w.size
-        first = i * d
-        for j in range(d):
-            total += np.float64(values[first + j]) * w[j]
-        return total
-    for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
-        total += np.float64(values[k]) * w[np.uint64(indices[k])]
-    return total
+        return dense_dot(values, i * w.size, w)
+    k, end = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
+    first = second = third = fourth = 0.0
+    while k + np.uint64(3) < end:
+        first += np.float64(values[k]) * w[np.uint64(indices[k])]
+        second += np.float64(values[k + np.uint64(1)]) * w[np.uint64(indices[k + np.uint64(1)])]
+        third += np.float64(values[k + np.uint64(2)]) * w[np.uint64(indices[k + np.uint64(2)])]
+        fourth += np.float64(values[k + np.uint64(3)]) * w[np.uint64(indices[k + np.uint64(3)])]
+        k += np.uint64(4)
+    while k < end:
+        first += np.float64(values[k]) * w[np.uint64(indices[k])]
+        k += np.uint64(1)
+    return (first + second) + (third + fourth)
 
 
-@nb.njit(cache=True, nogil=True, inline="always", fastmath=_SUMS)
+@nb.njit(cache=True, nogil=True, inline="always")
 def add_row(indptr, indices, values, i, scale, w):  # type: ignore[no-untyped-def]
     """``w += scale * A[i]``, for compiled code."""
     if indptr.size == 0:
-        d = w.size
-        first = i * d
-        for j in range(d):
-            w[j] += scale * np.float64(values[first + j])
+        dense_add(values, i * w.size, scale, w)
     else:
         for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
             w[np.uint64(indices[k])] += scale * np.float64(values[k])
@@ -137,24 +145,28 @@ def add_row(indptr, indices, values, i, scale, w):  # type: ignore[no-untyped-de
 
 @nb.njit(cache=True, nogil=True, inline="always")
 def fetch_row(indptr, indices, values, i, d):  # type: ignore[no-untyped-def]
-    """Begin to load row i: its first lines, after which the processor goes on by itself."""
+    """Begin to load row i, every line of its first entries: 8 values or 16 columns fill one."""
     if indptr.size == 0:
-        for line in range(_LINES):
-            prefetch(values, i * d + 16 * line)
+        first = i * d
+        end = first + min(d, _AHEAD)
     else:
         first = np.int64(indptr[i])
-        for line in range(_LINES):
-            prefetch(values, first + 16 * line)
-            prefetch(indices, first + 16 * line)
+        end = min(np.int64(indptr[i + 1]), first + _AHEAD)
+        for k in range(first, end, 16):
+            prefetch(indices, k)
+        prefetch(indices, end - 1)
+    for k in range(first, end, 8):
+        prefetch(values, k)
+    prefetch(values, end - 1)
 
 
-@nb.njit(cache=True, nogil=True, fastmath=_SUMS)
+@nb.njit(cache=True, nogil=True, fastmath=FUSED)
 def _dot_rows(indptr, indices, values, w, begin, end, out):  # type: ignore[no-untyped-def]
     for i in range(begin, end):
         out[i] = dot_row(indptr, indices, values, i, w)
 
 
-@nb.njit(cache=True, nogil=True, fastmath=_SUMS)
+@nb.njit(cache=True, nogil=True, fastmath=FUSED)
 def _add_rows(indptr, indices, values, coefficients, begin, end, w):  # type: ignore[no-untyped-def]
     for i in range(begin, end):
         if coefficients[i] != 0.0:

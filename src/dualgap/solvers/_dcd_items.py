@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numba as nb
 import numpy as np
 
 from dualgap.kernels.memory import aligned
@@ -23,6 +24,10 @@ class Items:
 
     Attributes
     ----------
+    count : int
+        Number of items.
+    paired : bool
+        Whether they are pairs: variable i and variable count + i.
     table : ndarray, shape (m, 8)
         One cache line an item, see `_dcd_sweep`.
     point : ndarray of int64, shape (m,)
@@ -35,48 +40,26 @@ class Items:
         groups = problem.groups
         assert groups is not None  # supports() has said so
         self.problem = problem
-        self.first, self.second = _pairs(problem)
-        first, second = self.first, self.second
-        paired = second >= 0
-        m = first.size
-        self.table = aligned(8 * m, np.float64).reshape(m, 8)
-        t = self.table
-        t[:, SIGN], t[:, RIDGE] = problem.sign[first], problem.ridge[first]
-        t[:, LOWER], t[:, UPPER] = problem.lo[first], problem.hi[first]
-        t[:, LINEAR], t[:, KINK] = problem.f0[first], 0.0
-        other = second[paired]
-        t[paired, LOWER] = -problem.hi[other]
-        t[paired, LINEAR] = -problem.f0[other]
-        t[paired, KINK] = problem.f0[first[paired]] + problem.f0[other]
-        self.point = problem.index[first].astype(np.int64)
-        t[:, CURVATURE] = problem.gram.diag()[self.point] + t[:, RIDGE]
-        self.group = groups.group[first] if problem.k else np.empty(0, dtype=np.int64)
-        self.scale = groups.scale[first] if problem.k else np.empty(0)
+        self.paired = _in_pairs(problem)
+        self.count = m = problem.n // 2 if self.paired else problem.n
+        self.table = t = aligned(8 * m, np.float64).reshape(m, 8)
+        self.point = problem.index[:m].astype(np.int64)
+        p = problem
+        _fill(t, self.point, p.sign, p.ridge, p.lo, p.hi, p.f0, p.gram.diag(), self.paired)
+        self.group = groups.group[:m] if problem.k else np.empty(0, dtype=np.int64)
+        self.scale = groups.scale[:m] if problem.k else np.empty(0)
         if problem.k:
             tied = self.group >= 0
             t[tied, CURVATURE] += rho[self.group[tied]] * self.scale[tied] ** 2
 
-    @property
-    def count(self) -> int:
-        """Number of items."""
-        return int(self.first.size)
-
     def put(self, a: NDArray[np.float64]) -> None:
         """Set the values from a point of the box."""
-        paired = self.second >= 0
-        self.table[:, VALUE] = a[self.first]
-        self.table[paired, VALUE] -= a[self.second[paired]]
+        self.table[:, VALUE] = a[: self.count] - a[self.count :] if self.paired else a
 
     def point_of_box(self) -> NDArray[np.float64]:
         """The variables."""
-        a = np.empty(self.problem.n)
-        value, paired = self.table[:, VALUE], self.second >= 0
-        if not paired.any():
-            a[self.first] = value
-            return a
-        a[self.first] = np.where(paired, np.maximum(value, 0.0), value)
-        a[self.second[paired]] = np.maximum(-value[paired], 0.0)
-        return a
+        value = self.table[:, VALUE].copy()
+        return np.concatenate([np.maximum(value, 0.0), np.maximum(-value, 0.0)]) if self.paired else value
 
     def on_points(self) -> NDArray[np.float64]:
         """The coefficients of the rows."""
@@ -84,18 +67,32 @@ class Items:
         return np.bincount(self.point, weights=weights, minlength=self.problem.gram.n).astype(np.float64, copy=False)
 
 
-def _pairs(problem: DualQP) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """First variable of each item, and the second one or -1."""
+@nb.njit(cache=True, nogil=True)
+def _fill(table, point, sign, ridge, lo, hi, f0, diagonal, paired):  # type: ignore[no-untyped-def]
+    """The columns but for VALUE, line by line: column by column every line is fetched seven times."""
+    m = point.size
+    for i in range(m):
+        table[i, SIGN], table[i, RIDGE] = sign[i], ridge[i]
+        table[i, LOWER], table[i, UPPER] = lo[i], hi[i]
+        table[i, LINEAR], table[i, KINK] = f0[i], 0.0
+        if paired:
+            table[i, LOWER] = -hi[m + i]
+            table[i, LINEAR] = -f0[m + i]
+            table[i, KINK] = f0[i] + f0[m + i]
+        table[i, CURVATURE] = diagonal[point[i]] + ridge[i]
+
+
+def _in_pairs(problem: DualQP) -> bool:
+    """Whether the second half of the variables are the opposites of the first half."""
     n = problem.n
     half = n // 2
-    alone = np.arange(n), np.full(n, -1, dtype=np.intp)
     # The table's regression rows have all first copies before all second ones; anything else is left as it is.
     if n % 2 or not np.array_equal(problem.index[:half], problem.index[half:]):
-        return alone
+        return False
     one, two = slice(0, half), slice(half, n)
     groups = problem.groups
     assert groups is not None
-    fits = (
+    return bool(
         np.all(problem.sign[one] == 1.0)
         and np.all(problem.sign[two] == -1.0)
         and not problem.lo.any()
@@ -104,4 +101,3 @@ def _pairs(problem: DualQP) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         and np.array_equal(groups.group[one], groups.group[two])
         and np.array_equal(groups.scale[one], -groups.scale[two])
     )
-    return (np.arange(half), np.arange(half, n)) if fits else alone

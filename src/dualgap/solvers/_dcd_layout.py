@@ -10,9 +10,10 @@ VALUE, LOWER, UPPER, LINEAR, KINK, CURVATURE, RIDGE, SIGN = range(8)
 # Places in the integer state of a sweep: the active list and how far a pass has come, passes and rows so far; passes
 # of the running series between two leaps, items that it began with, and shots taken of them.
 ACTIVE, CURSOR, KEPT, PASSES, ROWS, SERIES, CHOSEN, SHOTS = range(8)
-# Places in its real state: largest violations of the running pass, what it takes to be set aside at either bound, and
-# the worst of the last pass.
-RISING, FALLING, ASIDE_LOW, ASIDE_HIGH, WORST = range(5)
-WHOLE, REAL = 8, 5
+# Places in its real state: largest violations of the running pass, what it takes to be set aside at either bound, the
+# worst of the last pass; the duality gap that the running pass has seen, item by item, the objective, which every step
+# keeps up to date, and what both say of the relative gap after the last pass.
+RISING, FALLING, ASIDE_LOW, ASIDE_HIGH, WORST, GAP, OBJECTIVE, BELIEVED = range(8)
+WHOLE, REAL = 8, 8
 # Orders of a pass.
 PERMUTED, CYCLIC, RANDOM = range(3)

@@ -85,7 +85,7 @@ def leap(  # type: ignore[no-untyped-def]
     indptr, indices, values, point, items, group, scale, w, extra, constant, rho,
     chosen, count, dv, dw,
 ):  # fmt: skip
-    """Go along `dv` as far as it pays; returns how far, in steps of that length."""
+    """Go along `dv` as far as it pays; returns what the objective falls by."""
     grouped = group.size > 0
     # The image of the direction is made anew: a difference of two w carries their rounding, and where the objective is
     # flat a leap is millions of times as long.
@@ -99,7 +99,7 @@ def leap(  # type: ignore[no-untyped-def]
         elif dv[k] != 0.0:
             add_row(indptr, indices, values, point[i], items[i, SIGN] * dv[k], dw)
     sums = np.zeros(extra.size)
-    length = 0.0
+    fall = 0.0
     for _ in range(_BENDS):
         slope = curvature = 0.0
         for j in range(w.size):
@@ -122,7 +122,7 @@ def leap(  # type: ignore[no-untyped-def]
             slope += extra[g] * sums[g]
             curvature += rho[g - 1] * sums[g] * sums[g]
         if not slope < 0.0:
-            return length
+            return fall
         best = -slope / curvature if curvature > 0.0 else np.inf
         most, first, met = np.inf, -1, 0.0
         for k in range(count):
@@ -137,7 +137,7 @@ def leap(  # type: ignore[no-untyped-def]
                     most, first, met = room, k, bound
         step = min(best, most)
         if step == np.inf:
-            return length
+            return fall
         for k in range(count):
             if dv[k] != 0.0:
                 i = chosen[k]
@@ -147,11 +147,11 @@ def leap(  # type: ignore[no-untyped-def]
         extra[0] += constant * step * sums[0]
         for g in range(1, extra.size):
             extra[g] += rho[g - 1] * step * sums[g]
-        length += step
+        fall -= step * (slope + 0.5 * curvature * step)
         if best <= most:
-            return length
+            return fall
         i = chosen[first]
         items[i, VALUE] = met
         add_row(indptr, indices, values, point[i], -items[i, SIGN] * dv[first], dw)
         dv[first] = 0.0
-    return length
+    return fall

@@ -64,7 +64,7 @@ class Part:
         """Set aside who lies further inside than the strongest pulls elsewhere; returns the strongest pulls here."""
         items, slack = self.items, np.empty((2, self.items.count))
         none = np.empty(0)
-        rising, falling = survey(margin, items.point, items.table, items.group, items.scale, none, slack)
+        rising, falling, _ = survey(margin, items.point, items.table, items.group, items.scale, none, slack)
         active = np.flatnonzero(~((slack[0] > low) & (slack[1] > high)))
         self.whole[at.ACTIVE] = active.size
         self.order[: active.size] = active
@@ -85,7 +85,7 @@ class Part:
             finished = sweep(
                 *self.rows.arrays, items.point, items.table, items.group, items.scale, self.w, self.extra, none,
                 self.constant, none, self.order, most, passes, np.iinfo(np.int64).max, _SERIES if m else 0, tol,
-                at.PERMUTED, True, _NO_STEP, self.whole, self.real, random, *shots,
+                -1.0, at.PERMUTED, True, _NO_STEP, self.whole, self.real, random, *shots,
             )  # fmt: skip
             if heartbeat():
                 return False

@@ -74,6 +74,12 @@ _RENEW = 32
 _OTHER_MULTIPLIERS = 0.5
 # Entries a thread should have in a pass, below which threads cost more than they bring (some 50 microseconds each).
 _WORTH_A_THREAD = 200_000
+# No relative gap is as small.
+_NEVER = -1.0
+# A pass sees each item's part of the gap before later steps have moved the others, and nothing of the items set aside.
+# After a look that found more, passes have to see so much less than the goal; of the items aside, the violators are
+# back by then.
+_LEAST_TRUST, _MOST_TRUST = 0.2, 0.8
 # Rise of the objective between two looks, relative to it, that is no rounding.
 _ROSE = 1e-9
 
@@ -89,6 +95,9 @@ class Options:
     first_tol : float
         The violation to reach first; made smaller by steps until `tol`, whoever watches the gap being asked at each
         stage. Not below `tol`.
+    gap_tol : float
+        The relative gap that whoever watches is waiting for: passes look up when they believe it to be reached. 0: they
+        go by the violation alone, as they do with an exact bias.
     max_iter : int
         Passes over the active variables at most; -1 for no limit.
     variant : {"improved", "paper"}
@@ -106,6 +115,7 @@ class Options:
 
     tol: float = 1e-3
     first_tol: float = 0.0
+    gap_tol: float = 0.0
     max_iter: int = -1
     variant: str = "improved"
     order: str | None = None
@@ -187,8 +197,13 @@ class _Run:
         )  # fmt: skip
         self.tol = max(options.tol, options.first_tol)
         self.least_rows = int(_ENTRIES_BETWEEN * self.rows.n / max(1, self.rows.entries))
+        self.near = options.gap_tol if options.gap_tol > 0.0 and not self.right.size else _NEVER
+        if self.near > 0.0:
+            self.tol = options.tol
         self.violation = self.objective = np.inf
-        self.looks = self.looked_at = 0
+        self.claimed = True
+        self.looks = self.looked_at = self.asked_at = 0
+        self.most_rows = max(1, int(CHUNK * self.items.count / max(self.rows.entries, 1)))
         self.threads = self.worthwhile_threads()
         self.all_active()
         self.renew_weights()
@@ -220,7 +235,7 @@ class _Run:
         """The active list from full margins: who violates, is free, or lies no further inside than others pull."""
         low, high = (falling if falling > 0.0 else np.inf), (rising if rising > 0.0 else np.inf)
         settled = (self.slack[0] > low) & (self.slack[1] > high)
-        if self.real[at.WORST] > self.tol:
+        if not self.claimed:
             # Until the active items are solved, those aside come back only where they violate.
             aside = np.ones(self.items.count, dtype=bool)
             aside[self.order[: self.whole[at.ACTIVE]]] = False
@@ -263,14 +278,16 @@ class _Run:
                 return self.last_look(Status.MAX_ITER)
             if not self.advance():
                 return self.last_look(Status.STOPPED)
-            claimed = bool(self.real[at.WORST] <= self.tol)
-            if not claimed and self.whole[at.ROWS] < self.due() and not self.limit_reached():
+            self.claimed = bool(self.real[at.WORST] <= self.tol or self.real[at.BELIEVED] <= self.near)
+            if not self.claimed and self.whole[at.ROWS] < self.due() and not self.limit_reached():
+                if self.heartbeat():
+                    return self.last_look(Status.STOPPED)
                 continue
             if self.look():
                 return self.outcome(Status.STOPPED)
             if self.violation <= self.goal():
                 return self.outcome(Status.CONVERGED)
-            if claimed:
+            if self.claimed:
                 # Below the goal too: a pass sees each item before later steps have moved the others.
                 self.tol = max(_LEAST_SHARE * self.goal(), _TIGHTEN * self.tol)
 
@@ -284,7 +301,7 @@ class _Run:
     def advance(self) -> bool:
         """Passes up to the next look; False where the callback asks to stop in the middle of a long one."""
         passes = self.options.max_iter if self.options.max_iter >= 0 else np.iinfo(np.int64).max
-        most = max(1, int(CHUNK * self.items.count / max(self.rows.entries, 1)))
+        most = self.most_rows
         if self.threads > 1:
             self.shared_pass(most)
             return True
@@ -292,13 +309,20 @@ class _Run:
             finished = sweeps.sweep(
                 *self.rows.arrays, self.items.point, self.items.table, self.items.group, self.items.scale,
                 self.w, self.extra, self.multiplier, self.constant, self.rho, self.order, most, passes, self.due(),
-                self.series, self.tol, self.kind, self.shrinking, self.least, self.whole,
+                self.series, self.tol, self.near, self.kind, self.shrinking, self.least, self.whole,
                 self.real, self.random, *self.shots,
             )  # fmt: skip
             if finished:
                 return True
-            if self.callback(self.snapshot(None, np.nan)):
+            if self.heartbeat():
                 return False
+
+    def heartbeat(self) -> bool:
+        """Whether the callback asks to stop between two looks; it is asked after every chunk of work."""
+        if self.whole[at.ROWS] < self.asked_at + self.most_rows:
+            return False
+        self.asked_at = int(self.whole[at.ROWS])
+        return self.callback(self.snapshot(None, np.nan))
 
     def shared_pass(self, most: int) -> None:
         """One pass, the active list in as many parts as there are threads, all of them changing one w."""
@@ -327,6 +351,8 @@ class _Run:
         self.whole[at.ROWS] += active
         for column in (at.RISING, at.FALLING):
             self.real[column] = max(float(real[column]) for real in reals)
+        for column in (at.GAP, at.OBJECTIVE):
+            self.real[column] += sum(float(real[column] - self.real[column]) for real in reals)
         # Sums that every step changes lose the most to races; they cost next to nothing to make anew.
         self.renew_extra(float(self.items.table[:, at.SIGN] @ self.items.table[:, at.VALUE]))
         sweeps.end_pass(self.extra, self.multiplier, self.kind, self.shrinking, self.whole, self.real)
@@ -336,7 +362,7 @@ class _Run:
     def look(self) -> bool:
         """Report the full gradient at a feasible point, make the active list anew; True when the callback says stop."""
         self.looks += 1
-        self.looked_at = int(self.whole[at.ROWS])
+        self.looked_at = self.asked_at = int(self.whole[at.ROWS])
         self.whole[at.SERIES] = self.whole[at.SHOTS] = 0
         if self.right.size:
             self.multiplier[:] = self.extra[1:]
@@ -345,13 +371,18 @@ class _Run:
             self.renew_weights()
         check_objective(float(self.w @ self.w))
         margin = margins(self.rows, self.w, self.threads) + self.extra[0]
-        rising, falling = sweeps.survey(
+        rising, falling, gap = sweeps.survey(
             margin, self.items.point, self.items.table, self.items.group, self.items.scale, self.multiplier, self.slack
         )
         self.violation = max(rising, falling)
         snapshot = self.snapshot(margin, self.violation)
-        if self.threads > 1 and snapshot.gradient is not None:
-            self.doubt_threads(0.5 * float(snapshot.a @ (snapshot.gradient + self.problem.f0)))
+        assert snapshot.gradient is not None
+        objective = 0.5 * float(snapshot.a @ (snapshot.gradient + self.problem.f0))
+        if self.threads > 1:
+            self.doubt_threads(objective)
+        self.real[at.OBJECTIVE] = objective
+        if self.near > 0.0 and self.claimed:
+            self.doubt_belief(gap / max(abs(gap - objective), abs(objective), 1e-300))
         stop = self.callback(snapshot)
         if self.shrinking:
             self.rebuild_active(rising, falling)
@@ -362,6 +393,12 @@ class _Run:
         if objective > self.objective + _ROSE * abs(objective):
             self.threads = 1
         self.objective = objective
+
+    def doubt_belief(self, relative: float) -> None:
+        """Wait for less where a look has found a larger gap than the pass before it."""
+        goal = self.options.gap_tol
+        if relative > goal:
+            self.near = goal * min(max(self.real[at.BELIEVED] / relative, _LEAST_TRUST), _MOST_TRUST)
 
     def snapshot(self, margin: NDArray[np.float64] | None, violation: float) -> Snapshot:
         p, a = self.problem, self.items.point_of_box()

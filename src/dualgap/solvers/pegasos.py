@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 import numba as nb
 import numpy as np
 
-from dualgap.kernels.linear_rows import CHUNK, add_row, combination, dot_row, margins, rows_of
+from dualgap.kernels.linear_rows import CHUNK, FUSED, add_row, combination, dot_row, margins, rows_of
 from dualgap.problem import check_objective
 from dualgap.result import Outcome, Snapshot, Status
 
@@ -44,7 +44,6 @@ _PASSES = 100
 _LOOK_SHARE = 4
 # The factor of projections is multiplied out when it has become so small.
 _SMALLEST_FACTOR = 1e-9
-_SUMS = {"reassoc", "contract", "nsz"}
 
 
 @dataclass(frozen=True)
@@ -197,7 +196,7 @@ class _Run:
         return 0.5 * norm2 + float(p.hi @ np.maximum(1.0 - margin, 0.0))
 
 
-@nb.njit(cache=True, nogil=True, fastmath=_SUMS)
+@nb.njit(cache=True, nogil=True, fastmath=FUSED)
 def _steps(  # type: ignore[no-untyped-def]
     indptr, indices, values, index, sign, unit, drawn, batch, constant, radius, u, counts, state
 ):  # fmt: skip
