@@ -14,11 +14,10 @@ Steps of the report (its equation numbers) for one variable i:
 ``variant="paper"`` is just that, in cyclic or random order. ``"improved"`` visits the variables in random order (the
 same for a few passes, then a new one), sets aside those at bounds that look settled (LIBLINEAR's thresholds), takes
 the two variables of a regression point as one, rebuilds the active list from the full margins that every look at the
-gap needs anyway, and leaps along what a few passes have in common (`_dcd_leap`), which ends the thousands of passes
-that creep along flat directions. Squared losses go further: after a look the free variables are solved for by conjugate
-gradients (`_dcd_face`). ``n_jobs > 1`` lets threads work on disjoint parts of the active list and one w without locks
-(Hsieh, Yu, Dhillon 2015); w is computed anew at every look. With ``x_i = 0`` and no ridge Q_ii is 0, and the slope
-alone decides.
+gap needs anyway, and leaps along what a few passes have in common (`_dcd_leap`). After a look at the gap the free
+variables are solved for by conjugate gradients (`_dcd_face`), which ends the thousands of passes that creep along flat
+directions. ``n_jobs > 1`` lets threads work on disjoint parts of the active list and one w without locks (Hsieh, Yu,
+Dhillon 2015); w is computed anew at every look. With ``x_i = 0`` and no ridge Q_ii is 0, and the slope alone decides.
 
 A bias comes in three forms that are never confused: none (k = 0), penalised (``gram.constant``: one more feature),
 exact (``F'a = e``: method of multipliers, every reported point being feasible, see `_dcd_bias`).
@@ -45,7 +44,7 @@ from dualgap.result import Outcome, Snapshot, Status
 from dualgap.solvers import _dcd_layout as at
 from dualgap.solvers import _dcd_sweep as sweeps
 from dualgap.solvers._dcd_bias import penalties, residuals, restore
-from dualgap.solvers._dcd_face import Faces, worthwhile
+from dualgap.solvers._dcd_face import Faces
 from dualgap.solvers._dcd_items import Items
 from dualgap.solvers._dcd_part import Part as Part
 
@@ -191,7 +190,7 @@ class _Run:
         self.least_rows = int(_ENTRIES_BETWEEN * self.rows.n / max(1, self.rows.entries))
         self.violation = self.objective = np.inf
         self.looks = self.looked_at = 0
-        improved = options.variant == "improved" and worthwhile(self.items)
+        improved = options.variant == "improved"
         self.faces = Faces(self.rows, self.items, self.constant, self.rho) if improved else None
         self.moved = False  # since the last look, by other than passes
         self.threads = self.worthwhile_threads()
