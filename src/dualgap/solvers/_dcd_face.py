@@ -19,9 +19,9 @@ wide::
 so that mu falls with the slopes, and the steps become those of Newton's method.
 
 The rows of F are gathered once, with the columns that they use numbered anew: products then run in the cache. No
-preconditioner: scaling with the diagonal of H was measured to need two to four times as many products on counts of
-words (long rows are few, and outliers of a spectrum cost conjugate gradients one product each), and makes no difference
-on rows of length one.
+preconditioner: on the last face of news20 (counts of words, squared hinge, C=10) scaling with the diagonal of H took
+about twice as many products (long rows are few, and outliers of a spectrum cost conjugate gradients little), a
+symmetric Gauss-Seidel sweep no fewer than that. On rows of length one the diagonal changes nothing.
 """
 
 from __future__ import annotations
