@@ -14,10 +14,10 @@ Steps of the report (its equation numbers) for one variable i:
 ``variant="paper"`` is just that, in cyclic or random order. ``"improved"`` visits the variables in random order (the
 same for a few passes, then a new one), sets aside those at bounds that look settled (LIBLINEAR's thresholds), takes
 the two variables of a regression point as one, rebuilds the active list from the full margins that every look at the
-gap needs anyway, and leaps along what a few passes have in common (`_dcd_leap`), which ends the thousands of passes
-that creep along flat directions. ``n_jobs > 1`` lets threads work on disjoint parts of the active list and one w
-without locks (Hsieh, Yu, Dhillon 2015); w is computed anew at every look. With ``x_i = 0`` and no ridge Q_ii is 0, and
-the slope alone decides.
+gap needs anyway, and leaps along what a few passes have in common (`_dcd_leap`). After a look at the gap the free
+variables are solved for by conjugate gradients (`_dcd_face`), which ends the thousands of passes that creep along flat
+directions. ``n_jobs > 1`` lets threads work on disjoint parts of the active list and one w without locks (Hsieh, Yu,
+Dhillon 2015); w is computed anew at every look. With ``x_i = 0`` and no ridge Q_ii is 0, and the slope alone decides.
 
 A bias comes in three forms that are never confused: none (k = 0), penalised (``gram.constant``: one more feature),
 exact (``F'a = e``: method of multipliers, every reported point being feasible, see `_dcd_bias`).
@@ -44,6 +44,7 @@ from dualgap.result import Outcome, Snapshot, Status
 from dualgap.solvers import _dcd_layout as at
 from dualgap.solvers import _dcd_sweep as sweeps
 from dualgap.solvers._dcd_bias import penalties, residuals, restore
+from dualgap.solvers._dcd_face import Faces
 from dualgap.solvers._dcd_items import Items
 from dualgap.solvers._dcd_part import Part as Part
 
@@ -204,6 +205,9 @@ class _Run:
         self.claimed = True
         self.looks = self.looked_at = self.asked_at = 0
         self.most_rows = max(1, int(CHUNK * self.items.count / max(self.rows.entries, 1)))
+        improved = options.variant == "improved"
+        self.faces = Faces(self.rows, self.items, self.constant, self.rho) if improved else None
+        self.moved = False  # since the last look, by other than passes
         self.threads = self.worthwhile_threads()
         self.all_active()
         self.renew_weights()
@@ -290,6 +294,17 @@ class _Run:
             if self.claimed:
                 # Below the goal too: a pass sees each item before later steps have moved the others.
                 self.tol = max(_LEAST_SHARE * self.goal(), _TIGHTEN * self.tol)
+            if self.faces is not None and not self.face_step(self.faces):
+                return self.last_look(Status.STOPPED)
+
+    def face_step(self, faces: Faces) -> bool:
+        """A step over the free items at the margins of the last look; False where the callback asks to stop."""
+        self.moved = True
+
+        def stop() -> bool:
+            return self.callback(self.snapshot(None, np.nan))
+
+        return faces.step(self.slack, self.w, self.extra, self.entries_read(), stop)
 
     def limit_reached(self) -> bool:
         return bool(0 <= self.options.max_iter <= self.whole[at.PASSES])
@@ -363,6 +378,7 @@ class _Run:
         """Report the full gradient at a feasible point, make the active list anew; True when the callback says stop."""
         self.looks += 1
         self.looked_at = self.asked_at = int(self.whole[at.ROWS])
+        self.moved = False
         self.whole[at.SERIES] = self.whole[at.SHOTS] = 0
         if self.right.size:
             self.multiplier[:] = self.extra[1:]
@@ -403,12 +419,16 @@ class _Run:
     def snapshot(self, margin: NDArray[np.float64] | None, violation: float) -> Snapshot:
         p, a = self.problem, self.items.point_of_box()
         gradient = None if margin is None else p.sign * margin[p.index] + p.f0 + p.ridge * a
-        effort = _SECONDS_AN_ENTRY * float(self.whole[at.ROWS]) * self.rows.entries / max(1, self.rows.n)
+        effort = _SECONDS_AN_ENTRY * (self.entries_read() + (self.faces.entries if self.faces is not None else 0))
         return Snapshot(int(self.whole[at.PASSES]), a, gradient, None, violation, 0, effort=effort)
+
+    def entries_read(self) -> float:
+        """Entries that the passes have read, roughly."""
+        return float(self.whole[at.ROWS]) * self.rows.entries / max(1, self.rows.n)
 
     def last_look(self, status: Status) -> Outcome:
         """What is handed back is feasible and has been reported."""
-        if self.whole[at.ROWS] > self.looked_at or self.looks == 0:
+        if self.whole[at.ROWS] > self.looked_at or self.looks == 0 or self.moved:
             self.look()
         return self.outcome(status)
 
