@@ -14,10 +14,10 @@ the exact gradient where the belief was wrong; each such round corrects the last
 does, so that float32 entries are no limit to the accuracy.
 
 Three things keep the last digits cheap. Free variables that have settled move together, by Newton's method on their
-face (`_block_face`), where pair steps would take more. Slopes are compared with exact ones in a sample of the active
-set, and computed anew once rounding is what is left in them, before a certificate would find out. And variables at
-bounds that no change of the size of the last ones would set moving are left behind, their gradients with them; the
-certificate looks at all, and a run it sends back begins with none aside.
+face (`_block_together`), where pair steps would take more. Slopes are compared with exact ones in a sample of the
+active set, and computed anew once rounding is what is left in them, before a certificate would find out
+(`_block_rounding`). And variables at bounds that no change of the size of the last ones would set moving are left
+behind, their gradients with them; the certificate looks at all, and a run it sends back begins with none aside.
 
 Constraints that are coupled (semi-parametric models) are left to an augmented Lagrangian (`_block_coupling`), whose
 multipliers take Newton steps. Variables then move alone, and the free ones, up to 2500, by Newton steps between active
@@ -44,9 +44,10 @@ from dualgap.result import Outcome, Snapshot, Status
 from dualgap.solvers import _block_pairs as pairs
 from dualgap.solvers._augmented import MOST_FREE, cholesky, newton_change
 from dualgap.solvers._block_coupling import Coupling
-from dualgap.solvers._block_face import Face, face_cost, face_end, make_face
 from dualgap.solvers._block_layout import Block, Local, arrange, no_groups, orient
+from dualgap.solvers._block_rounding import NOISE_SHARE, Rounding
 from dualgap.solvers._block_select import gap_terms, select, thresholds
+from dualgap.solvers._block_together import Together
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -77,18 +78,9 @@ _AT_ONCE = 1e9
 _GROW, _SLACK, _ALL = 1.3, 2048, 0.7
 # Packing a column costs about as much as this many of its entries, whatever the number of features.
 _PACKING = 80
-# Rounding of a float32 entry, with some room. Where what it may have added up to is above what is asked for, it is
-# looked at in a sample of the active set; slopes that are wrong by more than this share of their violation are
-# computed anew, in float64. Others may be wrong by some times as much as the sample.
-_ROUNDING, _SAMPLE, _NOISE_SHARE, _NOISE_MORE = 2e-7, 64, 0.3, 3.0
 # Variables at bounds that so many times the largest change of a gradient in the last round would not set moving are not
 # looked at again: changes shrink from round to round. The certificate looks at them all.
 _FAR = 2.5
-# Free variables that are moved together, at most: a factorisation of a twentieth of a second, 25 MB.
-_FACE_MOST = 2500
-# They are where not more than this share of them has come or gone since the last block, and pair steps, which have
-# lowered the (natural logarithm of the) violation by that much since, will cost more; where it did not work, much more.
-_FACE_SETTLED, _FACE_GAINED, _FACE_LESS_OFTEN = 0.02, 0.3, 4.0
 # Steps between two looks at limits and callbacks: 20 a variable of the block are some 10 milliseconds.
 _STEPS_EACH = 20
 # The same with coupled constraints, where the free variables then take a Newton step together.
@@ -199,21 +191,14 @@ class _Run:
         self.objective = self.own_objective()
         self.stopped = False
         self.all_active = False
-        # What the entries' rounding is relative to: how far variables have gone from where the gradient was exact.
-        # It matters where exact products of a few rows can be had, by tiles (a user's function is not asked for them).
-        tiles = getattr(problem.gram, "fused", None)
-        rounded = tiles is not None and self.dtype == np.float32 and self.coupling.empty
-        self.exact: Callable[..., NDArray[np.float64]] | None = tiles.exact if rounded and tiles is not None else None
-        self.drift, self.rounding = 0.0, _ROUNDING
-        self.weight = np.sqrt(np.abs(self.diagonal) * float(np.abs(self.diagonal).max(initial=0.0)))
         # Variables far from moving, whose gradient is left behind, and how far gradients went in the last spread.
         self.aside = np.zeros(problem.n, dtype=bool)
         self.far = np.inf
-        # Of the free variables together: pair steps since they were last moved so, and how many that is to take.
-        self.face: Face | None = None
-        self.face_most = min(_FACE_MOST, self.entries.largest_block() // 2)
-        self.face_patience, self.paired, self.paired_from = 1.0, 0.0, np.inf
-        self.was_free = np.zeros(problem.n, dtype=bool)
+        self.rounding = Rounding(
+            problem, self.scale, self.diagonal, single=self.dtype == np.float32 and self.coupling.empty
+        )
+        most_together = self.entries.largest_block() // 2
+        self.together = Together(problem.n, self.n_groups, most_together, self.entries.entry_cost, self.between)
 
     # -- level 0: all variables ----------------------------------------------------------------------------------
 
@@ -254,8 +239,8 @@ class _Run:
             before = self.u[active]
             steps = self.iterations
             asked = self.goal(violation, middle)
-            noise = self.noise(active, asked)
-            if noise > _NOISE_SHARE * violation:
+            noise = self.rounding.noise(active, self.u, self.gradient, asked)
+            if noise > NOISE_SHARE * violation:
                 self.refresh(active)
                 fresh, asked, least = random, np.inf, np.inf
                 continue
@@ -292,29 +277,10 @@ class _Run:
             return share
         return max(share, _GOAL_SHARE * violation * min(1.0, self.options.gap_tol / relative))
 
-    def noise(self, active: NDArray[np.intp], asked: float) -> float:
-        """How far the slopes are from exact ones, by a sample; 0 where that is surely less than what is asked for."""
-        if self.exact is None or self.rounding * self.drift <= asked:
-            return 0.0
-        sample = active[:: -(-active.size // _SAMPLE)]
-        noise = float(np.abs(self.exact_slopes(sample) - self.gradient[sample]).max())
-        self.rounding = _NOISE_MORE * noise / self.drift
-        return noise if noise > _NOISE_SHARE * asked else 0.0
-
     def refresh(self, active: NDArray[np.intp]) -> None:
-        """Exact slopes for the active set: what is added to them from here on is small, and so is its rounding."""
-        self.gradient[active] = self.exact_slopes(active)
-        self.drift = 0.0
-        self.paired = np.inf  # all free variables have to follow, a little
-
-    def exact_slopes(self, variables: NDArray[np.intp]) -> NDArray[np.float64]:
-        """The gradient of a few variables in float64."""
-        assert self.exact is not None
-        problem, a = self.problem, self.u / self.scale
-        points, place = np.unique(problem.index[variables], return_inverse=True)
-        product = self.exact(problem.on_points(a), points)[place]
-        slopes = problem.sign[variables] * product + problem.ridge[variables] * a[variables] + problem.f0[variables]
-        return np.asarray(slopes / self.scale[variables])
+        """Exact slopes for the active set, which all free variables then follow."""
+        self.rounding.refresh(active, self.u, self.gradient)
+        self.together.overdue()
 
     def random_start(self) -> NDArray[np.intp]:
         """A random part of the variables, both signs of the gradient represented."""
@@ -389,9 +355,10 @@ class _Run:
                 break
             middle = 0.5 * (low + high)
             block, which = whole, None
-            together = self.face_move(active, local, middle, violation, tol)
+            together = self.together.move(active, local, middle, violation, tol) if self.coupling.empty else None
             if together is not None:
                 moved, delta = together
+                self.iterations += 1
             else:
                 goal = tol
                 if whole is None:
@@ -415,7 +382,7 @@ class _Run:
                 self.entries.accumulate(sums, points[moved], sign[moved] * delta, points, keep=self.all_active)
                 local.gradient[:] += sign * sums + penalty
                 local.gradient[moved] += ridge[moved] * delta
-            self.drift += float(np.abs(delta) @ self.weight[active[moved]])
+            self.rounding.moved(active[moved], delta)
             self.objective += 0.5 * float(delta @ (before + local.gradient[moved]))
             self.u[active[moved]] = local.u[moved]
             if moved.size == 0:
@@ -428,65 +395,6 @@ class _Run:
             if violation > tol and self.tell(violation, complete=False):
                 break
         self.gradient[active] = local.gradient
-
-    def face_move(
-        self, active: NDArray[np.intp], local: Local, middle: NDArray[np.float64], violation: float, tol: float
-    ) -> tuple[NDArray[np.intp], NDArray[np.float64]] | None:
-        """Move the free variables together where that costs less than pair steps, by what they have cost so far.
-
-        Returns the places in the active set that moved and how far; None where it is the turn of pair steps.
-        """
-        if not self.coupling.empty:
-            return None
-        free = (local.u > local.lo) & (local.u < local.hi)
-        count, changed = int(np.count_nonzero(free)), int(np.count_nonzero(free != self.was_free[active]))
-        self.was_free[active] = free
-        if not 2 <= count <= self.face_most or changed > _FACE_SETTLED * count:
-            self.paired, self.paired_from = 0.0, violation
-            return None
-        if thresholds(*(values[free] for values in local.arrays), self.n_groups)[2] <= tol:
-            return None  # what violates is at bounds
-        variables = active[free]
-        new = None if self.face is None else self.face.missing(variables)
-        cost = face_cost(count, active.size, self.entries.entry_cost, factored=new is not None)
-        if self.pairs_ahead(violation, tol) < self.face_patience * cost:
-            return None
-        self.paired, self.paired_from = 0.0, violation
-        face, end = self.make_face(variables, new), None
-        if face is not None:
-            # One that is not active any more is at a bound, and stays there.
-            places = np.minimum(np.searchsorted(active, face.variables), active.size - 1)
-            held = active[places] == face.variables
-            u, group = np.where(held, local.u[places], 0.0), np.where(held, local.group[places], -1)
-            lo, hi = np.where(held, local.lo[places], 0.0), np.where(held, local.hi[places], 0.0)
-            slope = np.where(held, local.gradient[places] - middle[group + 1], 0.0)
-            end = face_end(face, slope, u, lo, hi, group, tol)
-        if end is None:
-            self.face_patience *= _FACE_LESS_OFTEN
-            return None
-        went = np.flatnonzero(end != u)
-        local.u[places[went]] = end[went]
-        self.iterations += 1
-        return places[went], (end - u)[went]
-
-    def pairs_ahead(self, violation: float, tol: float) -> float:
-        """What pair steps will cost down to `tol`, if every digit costs what the last ones did."""
-        gained = float(np.log(self.paired_from / violation))
-        return self.paired if gained < _FACE_GAINED else self.paired * float(np.log(violation / tol) / gained)
-
-    def make_face(self, free: NDArray[np.intp], new: NDArray[np.intp] | None) -> Face | None:
-        """The face of the free variables: the last one with the `new` ones, or where that is None another."""
-        if self.face is None or new is None:
-            self.face = None  # its memory may be used again
-            self.face = make_face(free, self.fill(np.empty((free.size, free.size), dtype=self.dtype), free))
-        elif new.size:
-            border = np.empty((self.face.variables.size, new.size), dtype=self.dtype)
-            index = self.problem.index
-            self.entries.block(index[self.face.variables], index[new], border, keep=False)
-            border *= (self.sign[self.face.variables][:, None] * self.sign[new]).astype(self.dtype)
-            corner = self.fill(np.empty((new.size, new.size), dtype=self.dtype), new)
-            self.face = self.face.grown(new, border, corner)
-        return self.face
 
     def one_block(self, active: NDArray[np.intp], local: Local) -> Block:
         """The whole active set as a block; that of all variables is kept from one time to the next."""
@@ -516,7 +424,7 @@ class _Run:
             most = min(most, self.options.max_iter - self.iterations)
         done = pairs.steps(block.matrix, slope, u, lo, hi, block.segments, goal, most)
         self.iterations += done
-        self.paired += done * places.size
+        self.together.paired += done * places.size
         moved = np.flatnonzero(u != before)
         local.u[places[moved]] = u[moved]
         return moved, u[moved] - before[moved]
@@ -539,6 +447,15 @@ class _Run:
             matrix *= sign.astype(self.dtype)[:, None]
         self.coupling.add_to(matrix, variables)
         np.fill_diagonal(matrix, self.diagonal[variables])
+        return matrix
+
+    def between(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> NDArray[Any]:
+        """H between variables, in memory of its own."""
+        matrix = np.empty((rows.size, columns.size), dtype=self.dtype)
+        if rows is columns:
+            return self.fill(matrix, rows)
+        self.entries.block(self.problem.index[rows], self.problem.index[columns], matrix, keep=False)
+        matrix *= (self.sign[rows][:, None] * self.sign[columns]).astype(self.dtype)
         return matrix
 
     # -- coupled constraints: Newton steps -----------------------------------------------------------------------

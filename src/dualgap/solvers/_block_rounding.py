@@ -1,0 +1,78 @@
+"""What rounded kernel entries have done to the block solver's slopes, by samples of exact ones.
+
+The gradient is kept up to date by float32 entries, so its error grows with how far the variables have gone since it was
+exact. Where that may be more than is asked for, a sample of the active set is computed in float64; slopes that rounding
+has spoilt are computed anew before anybody, pair steps or certificate, relies on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dualgap.problem import DualQP
+
+# Rounding of a float32 entry, with some room. Where what it may have added up to is above what is asked for, it is
+# looked at in a sample of the active set; others may be wrong by some times as much as the sample.
+_ROUNDING, _SAMPLE, _MORE = 2e-7, 64, 3.0
+# Slopes that are wrong by more than this share of their violation are computed anew, in float64.
+NOISE_SHARE = 0.3
+
+
+class Rounding:
+    """The error of one run's gradient.
+
+    Parameters
+    ----------
+    problem : DualQP
+        What is solved.
+    scale, diagonal : ndarray, shape (n,)
+        The solver's variables over the problem's, and the diagonal of H in them.
+    single : bool
+        Whether entries are rounded to float32 at all.
+    """
+
+    def __init__(
+        self, problem: DualQP, scale: NDArray[np.float64], diagonal: NDArray[np.float64], *, single: bool
+    ) -> None:
+        self.problem, self.scale = problem, scale
+        # Exact products of a few rows can be had by tiles; a user's function is not asked for them.
+        tiles = getattr(problem.gram, "fused", None)
+        self.exact: Callable[..., NDArray[np.float64]] | None = tiles.exact if single and tiles is not None else None
+        # What the entries' rounding is relative to: how far variables have gone from where the gradient was exact.
+        self.drift, self.rounding = 0.0, _ROUNDING
+        self.weight = np.sqrt(np.abs(diagonal) * float(np.abs(diagonal).max(initial=0.0)))
+
+    def moved(self, variables: NDArray[np.intp], delta: NDArray[np.float64]) -> None:
+        """Variables have gone so far, and the gradient has followed by rounded entries."""
+        self.drift += float(np.abs(delta) @ self.weight[variables])
+
+    def noise(
+        self, active: NDArray[np.intp], u: NDArray[np.float64], gradient: NDArray[np.float64], asked: float
+    ) -> float:
+        """How far the slopes are from exact ones, by a sample; 0 where that is surely less than what is asked for."""
+        if self.exact is None or self.rounding * self.drift <= asked:
+            return 0.0
+        sample = active[:: -(-active.size // _SAMPLE)]
+        noise = float(np.abs(self.slopes(sample, u) - gradient[sample]).max())
+        self.rounding = _MORE * noise / self.drift
+        return noise if noise > NOISE_SHARE * asked else 0.0
+
+    def refresh(self, active: NDArray[np.intp], u: NDArray[np.float64], gradient: NDArray[np.float64]) -> None:
+        """Exact slopes for the active set: what is added to them from here on is small, and so is its rounding."""
+        gradient[active] = self.slopes(active, u)
+        self.drift = 0.0
+
+    def slopes(self, variables: NDArray[np.intp], u: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The gradient of a few variables in float64."""
+        assert self.exact is not None
+        problem, a = self.problem, u / self.scale
+        points, place = np.unique(problem.index[variables], return_inverse=True)
+        product = self.exact(problem.on_points(a), points)[place]
+        slopes = problem.sign[variables] * product + problem.ridge[variables] * a[variables] + problem.f0[variables]
+        return np.asarray(slopes / self.scale[variables])
