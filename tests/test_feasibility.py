@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dualgap import DualQP, Kernel, make_gram
-from dualgap.constraints import InfeasibleProblemError, infeasibility
+from dualgap.constraints import FEASIBLE, InfeasibleProblemError, feasible_start, infeasibility
 from dualgap.feasibility import orthonormal, restored
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -35,6 +35,17 @@ def test_restored_points_obey_the_constraints(seed, k, noise):
     assert infeasibility(p, found) < 1e-13
     # The way back to `inside` is one correction; the one found, in proportion to each variable's room, is no detour.
     assert np.linalg.norm(found - off) <= 10.0 * np.linalg.norm(off - inside) + 1e-12
+
+
+@given(st.integers(0, 10_000), st.floats(0.0, 1.0))
+def test_a_start_near_a_point_is_found_in_boxes_without_end(seed, endless):
+    # What is missing is taken from room without end, and no more than that.
+    rng = np.random.default_rng(seed)
+    hi = np.where(rng.random(30) < endless, np.inf, 2.0)
+    p = _problem(np.ones((30, 1)), np.array([25.0]), hi)
+    a = feasible_start(p, rng.uniform(0.0, 2.0, size=30))
+    assert np.isfinite(a).all()
+    assert infeasibility(p, a) <= FEASIBLE
 
 
 def test_variables_leave_their_bounds_only_where_free_ones_do_not_suffice():

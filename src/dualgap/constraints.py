@@ -138,7 +138,8 @@ def _fill(
     direction = np.sign(missing * scale[members])
     reach = np.where(direction > 0, problem.hi[members], problem.lo[members])
     room = np.abs(scale[members] * (reach - a[members]))
-    used = np.clip(abs(missing) - (np.cumsum(room) - room), 0.0, room)
+    needed = np.minimum(room, abs(missing))  # sums of infinite boxes would be of no use
+    used = np.clip(abs(missing) - (np.cumsum(needed) - needed), 0.0, needed)
     if abs(missing) - used.sum() > _FEASIBLE * max(1.0, abs(rhs)):
         raise InfeasibleProblemError(
             f"The equality constraints F'a = e cannot be met within the box: a sum of {rhs:.6g} is asked for "
