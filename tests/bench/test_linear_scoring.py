@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from multiprocessing import get_context
 from types import SimpleNamespace
 
 import numpy as np
@@ -29,6 +31,12 @@ each_machine = pytest.mark.parametrize("machine", MACHINES, ids=str)
 
 def solved(library, machine, goal, samples=X):
     return _fit(LIBRARIES[library].prepare(samples, Y, machine, 1)(goal)).solution
+
+
+def solved_apart(library, machine, goal, samples):
+    """The same in a process of its own: importing snapml makes a whole process take subnormal numbers for zero."""
+    with ProcessPoolExecutor(1, mp_context=get_context("fork")) as apart:
+        return apart.submit(solved, library, machine, goal, samples).result()
 
 
 def judge_of(machine, samples=X):
@@ -76,8 +84,9 @@ def test_weights_of_peers_are_read_as_they_are_meant(library, machine):
         pytest.skip("skglm compiles for half a minute in every process; set DUALGAP_TEST_SKGLM=1 to have it tested")
     samples = sp.csr_matrix(X)
     goal = {**LIBRARIES[library].goal, **LIBRARIES[library].raised()}
+    solve = solved_apart if library.startswith("snapml") else solved
     loose, tight = (
-        judge_of(machine).score(solved(library, machine, {**goal, "tol": tol}, samples)) for tol in (0.3, 1e-5)
+        judge_of(machine).score(solve(library, machine, {**goal, "tol": tol}, samples)) for tol in (0.3, 1e-5)
     )
     # sgd goes by the clock of its steps, and snapml's threads undo each other.
     assert tight.gap < (0.3 if library in ("sgd", "snapml", "snapml-threads") else 1e-4)

@@ -34,6 +34,8 @@ _PIECES_FEATURES = 96
 _SPARSE_BLOCK = 25.0
 # Rows split into pieces by a thread at a time.
 _ROWS = 512
+# What float32 data are off their levels, each number for itself.
+_SINGLE_ROUNDING = 2.0**-24
 # The factor of levels is neither lost below float32's normal numbers nor beyond the largest when it meets 2^31.
 _LEAST_FACTOR, _MOST_FACTOR = 2.0**-100, 2.0**90
 
@@ -221,7 +223,8 @@ def single_source(X: Any, kernel: Kernel, budget: int, threads: int) -> Source:
 def _worth_it(X: Any, levels: Levels | None, sparse: bool) -> bool:
     """Whether the matrix unit makes entries faster than vector tiles do."""
     features = X.shape[1]
-    if levels is None and features < _PIECES_FEATURES:
+    # Where pieces do not pay, levels have vector tiles to compare with, which keep all digits of float32.
+    if features < _PIECES_FEATURES and (levels is None or levels.error > _SINGLE_ROUNDING):
         return False
     blocks = -(-features // BLOCK_FEATURES) if sparse else 0
     return _cost(features, levels) < expected_cost(X, sparse) + _SPARSE_BLOCK * blocks
