@@ -47,6 +47,8 @@ _LASSO_ROUNDS = 40
 # A lasso is solved to this share of the violation wanted in the end, or of the present one where that is more: a larger
 # share where that is far from optimal (v is relative to lambda, which is 1), since the samples inside change anyway.
 _LASSO_SHARE, _FORCING, _FORCING_FAR, _FAR = 0.1, 0.01, 0.1, 0.5
+# Not with so few columns, whose lassos cost next to nothing: well solved ones end at the same of several solutions.
+_FEW_COLUMNS = 50
 # A step that changed at most this share of the signs leaves a support that is nearly right. From there a Newton step
 # over the support comes first, and so many sweeps look after it: cheaper than to approach the same by sweeps alone.
 _FEW_CHANGES, _CHECKS = 0.03, 5
@@ -133,7 +135,8 @@ def solve_pieces(
         if damping or not np.array_equal(now, bent):
             H, bent = Z.weighted_gram(now), np.empty(0) if damping else now
             H[diagonal, diagonal] += damping * most
-        share = 0.0 if settled else _FORCING_FAR if x.violation > _FAR else _FORCING
+        far = x.violation > _FAR and w.size > _FEW_COLUMNS
+        share = 0.0 if settled else _FORCING_FAR if far else _FORCING
         goal = max(_LASSO_SHARE * tol, share * x.violation, 1e-14)
         target = _lasso(H, H @ x.w + pull, lam, x.w, goal, settled)
         support = np.count_nonzero(target)
