@@ -29,6 +29,11 @@ def test_one_that_rises_is_left_too_and_one_that_shows_no_gradient_is_not_judged
     assert not Handover(1e-6, lambda a: 0.0)(0.1, Snapshot(0, np.zeros(1), None, None, 0.1, 0, effort=9.0))
 
 
+def test_one_without_hope_after_the_first_look_is_left_at_once():
+    assert looks(Handover(1e-6, lambda a: 9.0, hopeless=0.5), [(0.1, 0.6), (0.2, 0.6)]) == [True, False]
+    assert looks(Handover(1e-6, lambda a: 9.0, hopeless=0.5), [(0.1, 0.4), (0.2, 0.6)]) == [False, False]
+
+
 @pytest.mark.parametrize("many", [True, False])
 def test_auto_hands_a_hard_linear_problem_over(many):
     rng = np.random.default_rng(0)

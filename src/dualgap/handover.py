@@ -30,10 +30,12 @@ class Handover:
         What the gap (or the violation) has to fall to.
     expected : callable
         Seconds the other solver is expected to need from a point.
+    hopeless : float
+        Above this at the first look, after the passes that bring the most, the other solver takes over at once.
     """
 
-    def __init__(self, goal: float, expected: Callable[[NDArray[np.float64]], float]) -> None:
-        self.goal, self.expected = goal, expected
+    def __init__(self, goal: float, expected: Callable[[NDArray[np.float64]], float], hopeless: float = np.inf) -> None:
+        self.goal, self.expected, self.hopeless = goal, expected, hopeless
         self.looks: list[tuple[float, float]] = []
 
     def __call__(self, off: float, snapshot: Snapshot) -> bool:
@@ -47,7 +49,7 @@ class Handover:
             return False
         self.looks.append((snapshot.effort, off))
         if len(self.looks) < _LEAST:
-            return False
+            return len(self.looks) == 1 and off > self.hopeless
         expected = self.expected(snapshot.a)
         if not snapshot.effort > expected:
             return False

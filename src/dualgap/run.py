@@ -45,9 +45,10 @@ _POLISH_FROM = 1e-2
 FEW = 256
 # Features up to which "auto" takes newton for a linear problem at once: its systems are then a matter of milliseconds.
 FEW_FEATURES = 1000
-# Of these, coordinate descent is tried first only where Newton's method is a matter of so many seconds: easy problems
-# then take a few passes, and little is lost on the others. Squared losses take Newton's method five to ten steps.
-_WORTH_A_TRY = 0.3
+# Of these, coordinate descent is tried first only where Newton's method is a matter of so many seconds, or of so many
+# passes (sparse rows): easy problems then take a few passes, and little is lost on the others, which are told by their
+# relative gap after these. Squared losses take Newton's method five to ten steps.
+_WORTH_A_TRY, _WORTH_PASSES, _HOPELESS = 0.3, 20, 0.5
 
 
 class UnsupportedProblemError(ValueError):
@@ -197,7 +198,9 @@ def solve_under(
     stages = [(name, module, settings)]
     if polish is None and solver == "auto" and name == "dcd":
         # Coordinate descent is the quickest way to a fair solution and may take for ever to a good one.
-        keeper.handover = Handover(gap_tol or tol, lambda a: newton.expected_seconds(problem, a))
+        told = gap_tol is not None and problem.gram.factor.shape[1] <= FEW_FEATURES
+        hopeless = _HOPELESS if told else np.inf
+        keeper.handover = Handover(gap_tol or tol, lambda a: newton.expected_seconds(problem, a), hopeless)
         stages.append(_polisher(problem, name, "newton", **goal, max_iter=max_iter))
     elif polish is not None:
         loose = _settings(module, name, options, tol=max(tol, _POLISH_FROM), max_iter=max_iter)
@@ -258,8 +261,11 @@ def _linear_choice(problem: DualQP) -> str | None:
         return "newton"
     if factor.shape[1] > FEW_FEATURES:
         return "dcd"
-    hard = bool(np.all(problem.ridge > 0.0)) or newton.expected_seconds(problem, problem.lo) > _WORTH_A_TRY
-    return "newton" if hard else "dcd"
+    if np.all(problem.ridge > 0.0):
+        return "newton"
+    expected = newton.expected_seconds(problem, problem.lo)
+    tried = expected <= _WORTH_A_TRY or expected >= _WORTH_PASSES * dcd.pass_seconds(problem)
+    return "dcd" if tried else "newton"
 
 
 def _check_support(problem: DualQP, role: str, name: str, settings: Any) -> None:

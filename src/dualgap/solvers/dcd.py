@@ -34,6 +34,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy.sparse as sp
 
 from dualgap.constraints import feasible_start
 from dualgap.kernels.linear_rows import CHUNK, combination, margins, rows_of
@@ -151,6 +152,13 @@ def supports(problem: DualQP, options: Options | None = None) -> str | None:
             f"coupled (as in semi-parametric models)"
         )
     return None
+
+
+def pass_seconds(problem: DualQP) -> float:
+    """A guess at what a pass over all variables takes, for whoever must choose."""
+    factor = problem.gram.factor
+    entries = factor.nnz if sp.issparse(factor) else factor.size
+    return _SECONDS_AN_ENTRY * float(entries) * problem.n / max(1, factor.shape[0])
 
 
 def solve(
