@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dualgap import Kernel, Status, build, make_gram, run, solve
-from dualgap.solvers import block
+from dualgap.solvers import _block_rounding, _block_together, block
 from dualgap.solvers._block_face import face_end, make_face
 
 TIGHT = 1e-12
@@ -118,7 +118,7 @@ def _problem(row: str, n: int, C: float):
 def test_faces_replace_pair_steps_near_the_solution(row, n, C, monkeypatch):
     p = _problem(row, n, C)
     together = solve(p, "block", gap_tol=1e-7)
-    monkeypatch.setattr(block, "_FACE_MOST", 0)
+    monkeypatch.setattr(_block_together, "_MOST", 0)
     alone = solve(p, "block", gap_tol=1e-7)
     assert together.status is alone.status is Status.CONVERGED
     assert together.certificate.dual == pytest.approx(alone.certificate.dual, rel=2e-7)
@@ -135,7 +135,7 @@ def test_slopes_are_refreshed_before_they_are_rounding(monkeypatch):
     result = solve(p, "block", gap_tol=1e-8)
     assert result.status is Status.CONVERGED
     count = len(certified)
-    monkeypatch.setattr(block._Run, "noise", lambda self, active, asked: 0.0)
+    monkeypatch.setattr(_block_rounding.Rounding, "noise", lambda *arguments: 0.0)
     assert solve(p, "block", gap_tol=1e-8).status is Status.CONVERGED
     assert count == 1 < len(certified) - count
 

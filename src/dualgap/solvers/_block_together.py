@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from dualgap.solvers._block_layout import Local
 
+    Matrix = Callable[[NDArray[np.intp], NDArray[np.intp]], NDArray[Any]]
+
 # Free variables that are moved together, at most: a factorisation of a twentieth of a second, 25 MB.
 _MOST = 2500
 # They are where not more than this share of them has come or gone since the last block, and pair steps, which have
@@ -38,19 +40,10 @@ class Together:
         Variables whose matrix there is memory for.
     entry_cost : float
         Multiplications a kernel entry is made of.
-    matrix : callable
-        ``matrix(rows, columns)`` is H between these variables.
     """
 
-    def __init__(
-        self,
-        n: int,
-        n_groups: int,
-        most: int,
-        entry_cost: float,
-        matrix: Callable[[NDArray[np.intp], NDArray[np.intp]], NDArray[Any]],
-    ) -> None:
-        self.n_groups, self.most, self.entry_cost, self.matrix = n_groups, min(_MOST, most), entry_cost, matrix
+    def __init__(self, n: int, n_groups: int, most: int, entry_cost: float) -> None:
+        self.n_groups, self.most, self.entry_cost = n_groups, min(_MOST, most), entry_cost
         self.face: Face | None = None
         self.patience = 1.0
         # What pair steps have cost since the free variables were last moved together, and the violation then.
@@ -62,11 +55,18 @@ class Together:
         self.paired = np.inf
 
     def move(
-        self, active: NDArray[np.intp], local: Local, middle: NDArray[np.float64], violation: float, tol: float
+        self,
+        active: NDArray[np.intp],
+        local: Local,
+        middle: NDArray[np.float64],
+        violation: float,
+        tol: float,
+        matrix: Matrix,
     ) -> tuple[NDArray[np.intp], NDArray[np.float64]] | None:
         """Move the free variables of the active set where that costs less than pair steps, by what those have cost.
 
-        Returns the places in the active set that moved and how far; None where it is the turn of pair steps.
+        ``matrix(rows, columns)`` is H between variables. Returns the places in the active set that moved and how far;
+        None where it is the turn of pair steps.
         """
         free = (local.u > local.lo) & (local.u < local.hi)
         count, changed = int(np.count_nonzero(free)), int(np.count_nonzero(free != self.was_free[active]))
@@ -82,7 +82,7 @@ class Together:
         if self.pairs_ahead(violation, tol) < self.patience * cost:
             return None
         self.paired, self.paired_from = 0.0, violation
-        face, end = self.renewed(variables, new), None
+        face, end = self.renewed(variables, new, matrix), None
         if face is not None:
             # One that is not active any more is at a bound, and stays there.
             places = np.minimum(np.searchsorted(active, face.variables), active.size - 1)
@@ -103,11 +103,11 @@ class Together:
         gained = float(np.log(self.paired_from / violation))
         return self.paired if gained < _GAINED else self.paired * float(np.log(violation / tol) / gained)
 
-    def renewed(self, free: NDArray[np.intp], new: NDArray[np.intp] | None) -> Face | None:
+    def renewed(self, free: NDArray[np.intp], new: NDArray[np.intp] | None, matrix: Matrix) -> Face | None:
         """The face of the free variables: the last one with the `new` ones, or where that is None another."""
         if self.face is None or new is None:
             self.face = None  # its memory may be used again
-            self.face = make_face(free, self.matrix(free, free))
+            self.face = make_face(free, matrix(free, free))
         elif new.size:
-            self.face = self.face.grown(new, self.matrix(self.face.variables, new), self.matrix(new, new))
+            self.face = self.face.grown(new, matrix(self.face.variables, new), matrix(new, new))
         return self.face

@@ -198,7 +198,7 @@ class _Run:
             problem, self.scale, self.diagonal, single=self.dtype == np.float32 and self.coupling.empty
         )
         most_together = self.entries.largest_block() // 2
-        self.together = Together(problem.n, self.n_groups, most_together, self.entries.entry_cost, self.between)
+        self.together = Together(problem.n, self.n_groups, most_together, self.entries.entry_cost)
 
     # -- level 0: all variables ----------------------------------------------------------------------------------
 
@@ -355,7 +355,9 @@ class _Run:
                 break
             middle = 0.5 * (low + high)
             block, which = whole, None
-            together = self.together.move(active, local, middle, violation, tol) if self.coupling.empty else None
+            together = None
+            if self.coupling.empty:
+                together = self.together.move(active, local, middle, violation, tol, self.between)
             if together is not None:
                 moved, delta = together
                 self.iterations += 1
