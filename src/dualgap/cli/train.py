@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,6 +22,7 @@ from dualgap.cli.choices import (
     listed,
 )
 from dualgap.cli.files import check_output, compact, header_choice, label_choice
+from dualgap.cli.fitting import watched_fit
 from dualgap.cli.output import SHORT, fact, size, warn
 from dualgap.cli.progress import Progress
 from dualgap.cli.scores import Scores, score
@@ -310,19 +310,7 @@ def _estimator(row: str, params: dict[str, Any]) -> Any:
 def _fit(row: str, model: Any, data: Dataset, quiet: bool) -> Run:
     loading = _load_code(model.solver, data.X.dtype, quiet)
     tasks = 1 if row not in ("c_svc", "nu_svc") else _pairs(data.y)
-    with (
-        Progress("training", tasks=tasks, quiet=quiet, goal=(model.tol, model.gap_tol)) as progress,
-        warnings.catch_warnings(record=True) as caught,
-    ):
-        warnings.simplefilter("always")
-        model.set_params(callback=progress.watch)
-        began = time.perf_counter()
-        model.fit(data.X, data.y)
-        took = time.perf_counter() - began
-    for warning in caught:
-        # That a run ended short is said at the end, with a remedy for this command.
-        if issubclass(warning.category, UserWarning) and "ended short" not in str(warning.message):
-            warn(str(warning.message))
+    took = watched_fit(model, data, Progress("training", tasks=tasks, quiet=quiet, goal=(model.tol, model.gap_tol)))
     return Run(row, model, took, loading)
 
 

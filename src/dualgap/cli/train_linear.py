@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import errno
-import time
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +13,7 @@ import typer
 
 from dualgap.cli.choices import choose, given, option
 from dualgap.cli.files import compact, header_choice, label_choice
+from dualgap.cli.fitting import watched_fit
 from dualgap.cli.output import SHORT, counted, evidence, fact, seconds, size, verdict, warn
 from dualgap.cli.progress import Progress
 from dualgap.cli.scores import number, score
@@ -244,22 +243,8 @@ def _classes(data: Dataset) -> int:
 def _fit(model: Any, data: Dataset, row: str, quiet: bool) -> float:
     """Fit; returns the seconds it took."""
     classes = _classes(data) if row == "c_svc" else 1
-    goal = (model.tol, model.gap_tol)
-    tasks = classes if classes > 2 else 1
-    with (
-        Progress("training", tasks=tasks, each="class", quiet=quiet, goal=goal) as progress,
-        warnings.catch_warnings(record=True) as caught,
-    ):
-        warnings.simplefilter("always")
-        model.set_params(callback=progress.watch)
-        began = time.perf_counter()
-        model.fit(data.X, data.y)
-        took = time.perf_counter() - began
-    for warning in caught:
-        # That a run ended short is said at the end, with a remedy for this command.
-        if issubclass(warning.category, UserWarning) and "ended short" not in str(warning.message):
-            warn(str(warning.message))
-    return took
+    tasks, goal = classes if classes > 2 else 1, (model.tol, model.gap_tol)
+    return watched_fit(model, data, Progress("training", tasks=tasks, each="class", quiet=quiet, goal=goal))
 
 
 def _finish(order: LinearOrder, model: Any, data: Dataset, took: float) -> None:
