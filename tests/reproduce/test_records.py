@@ -89,6 +89,12 @@ def test_the_page_is_escaped_and_complete():
     assert page.count("<svg") == 2
 
 
+def test_words_stand_left_and_figures_right():
+    page = render([record()])
+    assert '<th>data</th><th class="n">iters</th>' in page
+    assert '<td>a</td><td class="n">3</td>' in page
+
+
 @pytest.mark.parametrize(
     ("value", "text"), [(None, "–"), (math.nan, "–"), (True, "yes"), (1234, "1,234"), (0.5, "0.5")]
 )

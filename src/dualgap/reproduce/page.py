@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dualgap.report.chart import escape
@@ -126,10 +126,12 @@ def _verdicts(claims: Sequence[Claim]) -> str:
 def _table(table: Table) -> str:
     if not table.rows:
         return ""
-    columns = list(table.rows[0])
-    head = "".join(f"<th>{escape(column)}</th>" for column in columns)
+    columns = {column: _attribute(row.get(column) for row in table.rows) for column in table.rows[0]}
+    head = "".join(f"<th{attribute}>{escape(column)}</th>" for column, attribute in columns.items())
     rows = "".join(
-        "<tr>" + "".join(f'<td class="n">{escape(shown(row.get(column)))}</td>' for column in columns) + "</tr>"
+        "<tr>"
+        + "".join(f"<td{attribute}>{escape(shown(row.get(name)))}</td>" for name, attribute in columns.items())
+        + "</tr>"
         for row in table.rows
     )
     note = f'<p class="dim">{escape(table.note)}</p>' if table.note else ""
@@ -137,6 +139,11 @@ def _table(table: Table) -> str:
         f'<h3>{escape(table.title)}</h3>{note}<div class="scroll"><table><thead><tr>{head}</tr></thead>'
         f"<tbody>{rows}</tbody></table></div>\n"
     )
+
+
+def _attribute(cells: Iterable[Any]) -> str:
+    """How the cells of a column stand: words to the left, figures (with a deviation or a unit, too) to the right."""
+    return "" if any(isinstance(cell, str) and cell[:1].isalpha() for cell in cells) else ' class="n"'
 
 
 def shown(value: Any) -> str:
