@@ -149,6 +149,22 @@ def test_a_peer_is_ended_at_the_cap_and_its_ratio_is_a_bound():
     assert wide.tight[0].ratio == 50.0
 
 
+def test_a_peer_always_gets_the_least_seconds_whatever_the_cap():
+    settings = Settings(repeat=1, gap=1e-6, cap=8.0, least=50.0, peers=("scikit-learn",))
+    (tight,) = run_problem(PROBLEM, settings, launch=SlowWhenTight).tight
+    assert tight.peer.stopped == 50.0
+    assert tight.at_least == 50.0 / SECONDS[OURS]
+
+
+def test_a_peer_over_the_limit_at_its_default_tolerance_is_over_it_at_a_common_gap():
+    settings = Settings(repeat=1, gap=1e-3, limit=5.0, peers=("scikit-learn",))
+    result = run_problem(PROBLEM, settings, launch=InProcess)
+    (default,), (tight,) = result.default, result.tight
+    # What gap its default tolerance leads to is not known, so that there is nothing to compare at it.
+    assert default.at_least is None
+    assert tight.at_least == 5.0 / SECONDS[OURS]
+
+
 def test_a_peer_beyond_the_cap_at_its_default_tolerance_is_not_run_at_tighter_ones():
     settings = Settings(repeat=1, gap=1e-6, cap=3.0, peers=("scikit-learn",))
     (tight,) = run_problem(PROBLEM, settings, launch=InProcess).tight

@@ -31,8 +31,6 @@ _BELOW = 0.98
 _HALVINGS, _FALLING = 4, 0.9
 # Fits of a peer that may be ended at the cap before its search for a tolerance is given up.
 _CAPPED = 2
-# Seconds that a peer always gets, whatever the cap: starting a fit alone can take that long.
-_LEAST_CAP = 2.0
 
 
 @dataclass(frozen=True)
@@ -53,6 +51,9 @@ class ContestSettings:
         Who is compared with.
     cap : float or None
         Where a common gap is to be reached, a peer's fit is ended after so many times dualgap's time.
+    least : float
+        Seconds that a peer's fit always gets, whatever the cap. Starting one can take two; more of them say more of
+        peers that do not get there.
     brief : float or None
         Seconds that a peer's fit may take to be repeated; None where all are.
     """
@@ -63,6 +64,7 @@ class ContestSettings:
     threads: int = 1
     peers: tuple[str, ...] = ()
     cap: float | None = 20.0
+    least: float = 2.0
     brief: float | None = None
 
     def check(self) -> None:
@@ -74,7 +76,8 @@ class ContestSettings:
             raise ValueError(f"--gap {self.gap:g}: must be between 0 and 1.")
 
     def _positive(self) -> dict[str, float]:
-        return {"--repeat": self.repeat, "--limit": self.limit, **({} if self.cap is None else {"--cap": self.cap})}
+        cap = {} if self.cap is None else {"--cap": self.cap}
+        return {"--repeat": self.repeat, "--limit": self.limit, "--least": self.least, **cap}
 
 
 @dataclass
@@ -113,6 +116,8 @@ class Contest:
     history: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     _workers: dict[tuple[str, str], Any] = field(default_factory=dict)
     _tightest: dict[str, float] = field(default_factory=dict)
+    # Whose fit was ended at the limit of time when its own tolerance was asked for.
+    _over: set[tuple[str, str]] = field(default_factory=set)
 
     def __enter__(self) -> Self:
         return self
@@ -137,6 +142,8 @@ class Contest:
             if isinstance(error, OverLimitError):
                 runs.stopped = limit
                 runs.saw(error.peak)
+                if limit is None:
+                    self._over.add((runs.library, runs.precision))
             self._dismiss(runs.library, runs.precision)
             return
         runs.add(answer, score)
@@ -200,13 +207,15 @@ class Contest:
         """Seconds that a fit of a peer may take beside ours; None where only the limit of time counts."""
         if self.settings.cap is None or ours.seconds is None:
             return None
-        cap = max(self.settings.cap * ours.seconds, _LEAST_CAP)
+        cap = max(self.settings.cap * ours.seconds, self.settings.least)
         return cap if cap < self.settings.limit else None
 
     def _tightened(self, first: Runs, gap: float, cap: float | None) -> Runs:
         """The runs of a peer with the loosest tolerance that reaches the gap."""
         if first.gap is None:
-            return Runs(first.library, first.precision, reason=first.reason, peak=first.peak)
+            # Who is over the limit at its own tolerance is so at a tighter one.
+            stopped = self.settings.limit if (first.library, first.precision) in self._over else None
+            return Runs(first.library, first.precision, reason=first.reason, peak=first.peak, stopped=stopped)
         begin, raised = first.goal["tol"], self.raised.get(first.library, {})
         if cap is not None and first.gap > gap and first.seconds is not None and first.seconds > cap:
             # Whatever is tighter takes longer: there is no need to wait for it.

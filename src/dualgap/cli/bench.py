@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dualgap.bench.contest import ContestSettings
     from dualgap.bench.results import Report
 
-_REPEAT, _GAP, _LIMIT, _CAP = 3, 1e-6, 300.0, 20.0
+_REPEAT, _GAP, _LIMIT, _CAP, _LEAST = 3, 1e-6, 300.0, 20.0, 2.0
 _WHAT, _HOW, _OUTPUT = "What is compared", "How it is run", "Output"
 
 
@@ -49,6 +49,10 @@ _Cap = Annotated[
     typer.Option(
         "--cap", help="At equal gaps a peer's fit is ended after so many times dualgap's time.", rich_help_panel=_HOW
     ),
+]
+_Least = Annotated[
+    float,
+    typer.Option("--least", help="Seconds that a peer's fit always gets, whatever the cap.", rich_help_panel=_HOW),
 ]
 _Limit = Annotated[float, typer.Option("--limit", help="Seconds after which a fit is ended.", rich_help_panel=_HOW)]
 _Json = Annotated[
@@ -95,6 +99,7 @@ def kernel(
     ] = 4000.0,
     limit: _Limit = _LIMIT,
     cap: _Cap = _CAP,
+    least: _Least = _LEAST,
     memory: Annotated[
         bool,
         typer.Option("--memory", help="Measure dualgap's peak memory, by a fit more of each.", rich_help_panel=_HOW),
@@ -128,6 +133,7 @@ def kernel(
         gap=gap,
         limit=limit,
         cap=cap,
+        least=least,
         memory=memory,
         threads=available_cores(),
         peers=select_peers(peer or []),
@@ -158,6 +164,7 @@ def linear(
     repeat: _Repeat = None,
     limit: _Limit = _LIMIT,
     cap: _Cap = _CAP,
+    least: _Least = _LEAST,
     seeds: Annotated[
         int,
         typer.Option(
@@ -192,6 +199,7 @@ def linear(
         gap=gap,
         limit=limit,
         cap=cap,
+        least=least,
         threads=available_cores(),
         peers=select_peers(peer or []),
         intercept=intercept,
