@@ -3,7 +3,7 @@
     python benchmarks/covtype_hinge.py [--passes 100] [--costs 0.1 10 1000]
 
 Prints a Markdown table: dualgap without an intercept and with an exact one (no penalty), seconds and certified gaps,
-the median of three fits; and LIBLINEAR (scikit-learn LinearSVC, no intercept) stopped after so many passes, with the gap
+the median of three fits; and LIBLINEAR (of scikit-learn, no intercept) stopped after so many passes, with the gap
 of its weights to the certified dual objective. The set comes from the folder that DUALGAP_DATA names.
 """
 
