@@ -48,7 +48,7 @@ def best_multipliers(
 
 def separable(problem: DualQP) -> bool:
     """Whether the best multipliers are found group by group, so that `multiplier_ends` knows all of them."""
-    return problem.groups is not None and (_is_flat(problem) or bool(np.all(problem.ridge > 0.0)))
+    return problem.groups is not None and (_is_flat(problem) or problem.curved)
 
 
 def multiplier_ends(problem: DualQP, slope: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -62,7 +62,7 @@ def multiplier_ends(problem: DualQP, slope: NDArray[np.float64]) -> tuple[NDArra
 
 def _is_flat(problem: DualQP) -> bool:
     """Whether p is piecewise linear and bounded below by finite bounds."""
-    return not problem.ridge.any() and bool(np.all(np.isfinite(problem.hi)))
+    return problem.ridgeless and problem.bounded
 
 
 def _group_multipliers(
@@ -71,8 +71,8 @@ def _group_multipliers(
     """The least and the greatest of the best multipliers of every group."""
     find = _quantile if _is_flat(problem) else _root
     ends = [
-        find(problem, slope, groups, np.flatnonzero(groups.group == g), float(groups.rhs[g]))
-        for g in range(groups.rhs.shape[0])
+        find(problem, slope, groups, members, float(rhs))
+        for members, rhs in zip(groups.members, groups.rhs, strict=True)
     ]
     first, last = np.array(ends).reshape(-1, 2).T
     return first, last
