@@ -124,10 +124,8 @@ class KernelSVM(CertifiedEstimator):
         if callable(self.kernel) and not _is_table(X):
             return _sequence(X), y
         if plain(X, y):
-            X, y = validate_data(self, X, y, skip_check_array=True)
-            self._check_square(X)
-            self._check_chi2(X)
-            return X, y
+            checked = validate_data(self, X, y, skip_check_array=True)
+            return self._checked(*checked)
         targets = {} if y is None else {"y": y}
         checked = validate_data(
             self,
@@ -139,17 +137,17 @@ class KernelSVM(CertifiedEstimator):
             **targets,
             **checks,
         )
-        X, y = checked if targets else (checked, None)
-        X = _canonical(X)
-        self._check_square(X)
-        self._check_chi2(X)
-        return X, y
+        return self._checked(*checked) if targets else self._checked(checked, None)
 
-    def _check_square(self, X: Any) -> None:
+    def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Validated samples as the kernel takes them."""
+        X = _canonical(X)
         if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
             raise ValueError(
                 f"Precomputed matrix must be a square matrix. Input is a {X.shape[0]}x{X.shape[1]} matrix."
             )
+        self._check_chi2(X)
+        return X, y
 
     def _check_chi2(self, X: Any) -> None:
         if self.kernel == "chi2" and (X.min() if X.shape[0] else 0) < 0:

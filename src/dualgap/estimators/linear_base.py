@@ -101,20 +101,21 @@ class LinearSVM(CertifiedEstimator):
 
     def _check_data(self, X: Any, y: Any = None, *, reset: bool = True, **checks: Any) -> tuple[Any, Any]:
         """Validated X and y. Rows in C order or CSR are used where they lie: float32 stays float32."""
-        if reset and plain(X, y):
-            return validate_data(self, X, y, skip_check_array=True)  # type: ignore[no-any-return]
         targets = {} if y is None else {"y": y}
-        checked = validate_data(
-            self,
-            X,
-            dtype=[np.float64, np.float32],
-            order="C",
-            accept_sparse="csr",
-            accept_large_sparse=True,
-            reset=reset,
-            **targets,
-            **checks,
-        )
+        if reset and plain(X, y):
+            checked = validate_data(self, X, y, skip_check_array=True)
+        else:
+            checked = validate_data(
+                self,
+                X,
+                dtype=[np.float64, np.float32],
+                order="C",
+                accept_sparse="csr",
+                accept_large_sparse=True,
+                reset=reset,
+                **targets,
+                **checks,
+            )
         X, y = checked if targets else (checked, None)
         if sp.issparse(X) and not X.has_canonical_format:
             X = X.copy()  # the user's own matrix is left as it is

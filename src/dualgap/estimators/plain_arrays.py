@@ -6,29 +6,37 @@ is left to it.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 def plain(X: Any, y: Any) -> bool:
-    """Whether X is a C-ordered NumPy array of finite floats and y one of finite numbers, one a row."""
-    return (
-        type(X) is np.ndarray
+    """Whether X has finite floats, in a C-ordered NumPy array or CSR, and y is an array of finite numbers, one a row."""
+    if type(X) is np.ndarray:
+        values, in_order = X, X.ndim == 2 and X.flags.c_contiguous
+    elif type(X) in (sp.csr_matrix, sp.csr_array):
+        values, in_order = X.data, X.ndim == 2
+    else:
+        return False
+    return bool(
+        in_order
         and type(y) is np.ndarray
-        and X.ndim == 2
         and y.shape == X.shape[:1]
-        and X.size > 0
-        and X.dtype.char in "df"
-        and X.dtype.isnative
+        and min(X.shape) > 0
+        and values.dtype.char in "df"
+        and values.dtype.isnative
         and y.dtype.kind in "biuf"
-        and X.flags.c_contiguous
-        and _finite(X)
+        and _finite(values)
         and _finite(y)
     )
 
 
-def _finite(values: np.ndarray) -> bool:
+def _finite(values: NDArray[Any]) -> bool:
     """Whether all values are finite; False as well where their sum overflows."""
     if values.dtype.kind != "f":
         return True
