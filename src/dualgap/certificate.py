@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dualgap._vector_passes import certificate_terms, in_box
+from dualgap._vector_passes import certificate_terms, in_box, signed_gradient
 from dualgap.constraints import infeasibility, relative_miss
 from dualgap.multipliers import best_multipliers
 from dualgap.result import Certificate
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 _NEGATIVE = 1e-8
 # Points in the principal block examined where nothing is known of the kernel: half a second of eigenvalues at most.
 _EXAMINED = 512
+# For compiled code: components are those of the variables, in their order.
+_IN_ORDER = np.zeros(0, dtype=np.intp)
 
 
 def certify(
@@ -88,19 +90,17 @@ def certify(
 
 def exact_gradient(problem: DualQP, a: NDArray[np.float64]) -> NDArray[np.float64]:
     """``H a + f0`` in float64, from the data and not from anything a solver kept."""
+    a = np.asarray(a, dtype=np.float64)
     coefficients = problem.on_points(a)
     points = problem.points
     if points.size == problem.gram.n:
         product = problem.gram.exact(coefficients)
-        product = product if problem.whole else product[problem.index]
+        place = _IN_ORDER if problem.whole else problem.index
     else:
         product = problem.gram.exact(coefficients, points)
-        product = product if points is problem.index else product[np.searchsorted(points, problem.index)]
-    gradient = problem.sign * product
-    if not problem.ridgeless:
-        gradient += problem.ridge * a
-    gradient += problem.f0
-    return gradient
+        place = _IN_ORDER if points is problem.index else np.searchsorted(points, problem.index)
+    product = np.ascontiguousarray(product, dtype=np.float64)
+    return signed_gradient(product, place, problem.sign, problem.ridge, problem.f0, a)  # type: ignore[no-any-return]
 
 
 def start_gradient(problem: DualQP, a: NDArray[np.float64]) -> NDArray[np.float64]:

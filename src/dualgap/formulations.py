@@ -185,15 +185,16 @@ def build(
 
     sign, f0, F, e, names = _row(spec, gram, used, target, weight, C, nu, epsilon, bias is True)
     hi, ridge = _box(spec, weight, C)
+    ridges = _copied(ridge, spec.copies)
     columns = [*F, *(sign * _copied(phi[:, j], spec.copies) for j in range(phi.shape[1]))]
     names = [*names, *(f"phi{j}" for j in range(phi.shape[1]))]
     return DualQP(
         gram=gram,
         index=_copied(used, spec.copies),
         sign=sign,
-        ridge=_copied(ridge, spec.copies),
+        ridge=ridges,
         f0=f0,
-        lo=np.zeros(sign.size),
+        lo=np.zeros(sign.size) if spec.squared else ridges,  # zeros, which need not be there twice
         hi=_copied(hi, spec.copies),
         F=_side_by_side(columns, sign.size),
         e=np.concatenate([e, np.zeros(phi.shape[1])]),
@@ -302,11 +303,11 @@ def _weights(
     target: NDArray[np.float64], n: int, sample_weight: Any, class_weight: Mapping[float, float] | None
 ) -> tuple[NDArray[np.float64], int]:
     """The weights of all samples, and how many of them are positive."""
-    weight = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64).copy()
+    weight = np.ones(n) if sample_weight is None else np.ascontiguousarray(sample_weight, dtype=np.float64)
     if weight.shape != (n,):
         raise ValueError(f"sample_weight must have shape ({n},); got {weight.shape}.")
     for label, factor in (class_weight or {}).items():
-        weight[target == label] *= factor
+        weight = np.where(target == label, factor * weight, weight)
     count = positive_weights(weight)
     if count < 0:
         raise ValueError("sample_weight and class_weight must be finite and non-negative.")
@@ -373,4 +374,4 @@ def _box(spec: Formulation, w: NDArray[np.float64], C: float) -> tuple[NDArray[n
     if spec.squared:
         ridge = np.zeros(w.size) if np.isinf(C) else 1.0 / (2.0 * C * w)
         return np.full(w.size, np.inf), ridge
-    return (w if "C" not in spec.parameters else C * w), np.zeros(w.size)
+    return (w.copy() if "C" not in spec.parameters else C * w), np.zeros(w.size)

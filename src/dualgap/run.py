@@ -266,7 +266,7 @@ def _linear_choice(problem: DualQP) -> str | None:
         return "newton"
     if factor.shape[1] > FEW_FEATURES:
         return "dcd"
-    if np.all(problem.ridge > 0.0):
+    if problem.curved:
         return "newton"
     expected = newton.expected_seconds(problem, problem.lo)
     tried = expected <= _WORTH_A_TRY or expected >= _WORTH_PASSES * dcd.pass_seconds(problem)

@@ -77,7 +77,12 @@ def test_a_fit_inspects_no_signature(monkeypatch):
         (X.astype(">f8"), Y, False),
         (X.astype(int), Y, False),
         (X.tolist(), Y, False),
-        (sp.csr_matrix(X), Y, False),
+        (sp.csr_matrix(X), Y, True),
+        (sp.csr_array(X.astype(np.float32)), Y, True),
+        (sp.csc_matrix(X), Y, False),
+        (sp.csr_matrix(X > 0), Y, False),
+        (sp.csr_matrix(np.where(np.arange(40)[:, None] == 0, np.nan, X)), Y, False),
+        (sp.csr_array(X[0]), Y, False),
         (pd.DataFrame(X), Y, False),
         (X[0], Y, False),
         (X[:, :0], Y, False),
@@ -95,12 +100,13 @@ def test_plain(samples, labels, expected):
     assert plain(samples, labels) is expected
 
 
+@pytest.mark.parametrize("samples", [X, sp.csr_matrix(X)], ids=["dense", "sparse"])
 @pytest.mark.parametrize("estimator", [dualgap.SVC, dualgap.LinearSVC, dualgap.SVR, dualgap.LinearSVR])
-def test_both_ways_give_one_model(estimator, monkeypatch):
-    quick = estimator().fit(X, Y)
+def test_both_ways_give_one_model(estimator, samples, monkeypatch):
+    quick = estimator().fit(samples, Y)
     for module in (base, linear_base):
         monkeypatch.setattr(module, "plain", lambda X, y: False)
-    slow = estimator().fit(X, Y)
+    slow = estimator().fit(samples, Y)
     assert quick.n_features_in_ == slow.n_features_in_ == 3
     assert np.array_equal(quick.predict(X), slow.predict(X))
     assert quick.certificate_ == slow.certificate_

@@ -105,12 +105,13 @@ def _encode(labels, place, codes):  # type: ignore[no-untyped-def]
         return 0, 0
     first = np.int64(least)
     for i in range(labels.size):
-        place[np.int64(labels[i]) - first] = 0
+        codes[i] = np.int64(labels[i]) - first
+        place[codes[i]] = 0
     count = 0
     for k in range(place.size):
         if place[k] == 0:
             place[k] = count
             count += 1
     for i in range(labels.size):
-        codes[i] = place[np.int64(labels[i]) - first]
+        codes[i] = place[codes[i]]
     return first, count

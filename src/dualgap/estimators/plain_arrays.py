@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def plain(X: Any, y: Any) -> bool:
-    """Whether X has finite floats, in a C-ordered NumPy array or CSR, and y is an array of finite numbers, one a row."""
+    """Whether X has finite floats, in a C-ordered array or CSR, and y finite numbers in an array, one a row."""
     if type(X) is np.ndarray:
         values, in_order = X, X.ndim == 2 and X.flags.c_contiguous
     elif type(X) in (sp.csr_matrix, sp.csr_array):
