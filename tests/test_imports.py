@@ -28,6 +28,7 @@ LAYERS = (
         "fingerprint",
         "handover",
         "pace",
+        "_finish_face",
         "_run_keeper",
         "run",
         "finish",

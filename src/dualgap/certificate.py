@@ -23,10 +23,10 @@ from dataclasses import replace
 from math import nan
 from typing import TYPE_CHECKING
 
-import numba as nb
 import numpy as np
 
-from dualgap.constraints import infeasibility
+from dualgap._vector_passes import certificate_terms, in_box, signed_gradient
+from dualgap.constraints import infeasibility, relative_miss
 from dualgap.multipliers import best_multipliers
 from dualgap.result import Certificate
 from dualgap.screening import known_product, proved_gradient
@@ -37,14 +37,13 @@ if TYPE_CHECKING:
     from dualgap.kernels.gram import Gram
     from dualgap.problem import DualQP
 
-# A variable this close to a bound, relative to the width of its box, counts as being there: solvers snap at
-# a hundredth of this, and a bound met to twelve digits must not turn a satisfied condition into a violated one.
-_AT_BOUND = 1e-12
 # A principal block with an eigenvalue below -1e-8 of its largest is indefinite beyond the rounding of float64
 # and of float32 input that was symmetric to begin with (1e-7 * sqrt(n) spread over the spectrum is below it).
 _NEGATIVE = 1e-8
 # Points in the principal block examined where nothing is known of the kernel: half a second of eigenvalues at most.
 _EXAMINED = 512
+# For compiled code: components are those of the variables, in their order.
+_IN_ORDER = np.zeros(0, dtype=np.intp)
 
 
 def certify(
@@ -76,14 +75,14 @@ def certify(
         The multipliers the certificate holds for.
     """
     a = np.asarray(a, dtype=np.float64)
-    inside = np.clip(a, problem.lo, problem.hi)
+    inside = a if in_box(a, problem.lo, problem.hi) else np.clip(a, problem.lo, problem.hi)
     gradient = None if screen is False else proved_gradient(problem, inside, always=screen is True)
     if gradient is None:
         gradient = exact_gradient(problem, inside)
     certificate, eta = judge(problem, inside, gradient, eta)
-    if not np.array_equal(a, inside):
+    if inside is not a:
         certificate = replace(certificate, infeasibility=infeasibility(problem, a))
-    note = indefinite(problem.gram, problem.index[inside != 0.0])
+    note = "" if problem.gram.psd else indefinite(problem.gram, problem.index[inside != 0.0])
     if note:
         certificate = replace(certificate, primal=nan, dual=nan, gap=nan, relative_gap=nan, note=note)
     return certificate, eta
@@ -91,13 +90,17 @@ def certify(
 
 def exact_gradient(problem: DualQP, a: NDArray[np.float64]) -> NDArray[np.float64]:
     """``H a + f0`` in float64, from the data and not from anything a solver kept."""
+    a = np.asarray(a, dtype=np.float64)
     coefficients = problem.on_points(a)
     points = problem.points
     if points.size == problem.gram.n:
-        product = problem.gram.exact(coefficients)[problem.index]
+        product = problem.gram.exact(coefficients)
+        place = _IN_ORDER if problem.whole else problem.index
     else:
-        product = problem.gram.exact(coefficients, points)[np.searchsorted(points, problem.index)]
-    return problem.sign * product + problem.ridge * a + problem.f0
+        product = problem.gram.exact(coefficients, points)
+        place = _IN_ORDER if points is problem.index else np.searchsorted(points, problem.index)
+    product = np.ascontiguousarray(product, dtype=np.float64)
+    return signed_gradient(product, place, problem.sign, problem.ridge, problem.f0, a)  # type: ignore[no-any-return]
 
 
 def start_gradient(problem: DualQP, a: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -121,54 +124,21 @@ def judge(
 
     `objective` replaces the value of ``a'Ha/2 + f0'a`` where the gradient is only partly up to date.
     """
-    slope = gradient - problem.ridge * a
+    slope = gradient if problem.k == 0 or problem.ridgeless else gradient - problem.ridge * a
     eta = best_multipliers(problem, slope, eta)
-    bracket, missed, violation = _terms(problem, a, slope + problem.F @ eta, eta)
-    dual = -0.5 * float(a @ (gradient + problem.f0)) if objective is None else -objective
+    residual, sums = problem.e.copy(), np.zeros(problem.k)
+    bracket, violation, energy, outside = certificate_terms(
+        a, gradient, problem.f0, problem.ridge, problem.lo, problem.hi, problem.F, eta, residual, sums
+    )
+    missed = float(eta @ residual) if problem.k else 0.0
+    dual = -0.5 * energy if objective is None else -objective
     # Off the constraints the primal objective is exact with e'eta in place of (F'a)'eta; the dual one is a bound to
     # first order when it is lowered by that difference, and never raised by it.
     primal = dual + bracket + missed
     dual = dual + min(missed, 0.0)
     gap = bracket + max(missed, 0.0)
     relative = gap / max(abs(primal), abs(dual), 1e-300)
-    certificate = Certificate(primal, dual, gap, relative, violation, infeasibility(problem, a))
-    return certificate, eta
-
-
-def _terms(
-    problem: DualQP, a: NDArray[np.float64], s: NDArray[np.float64], eta: NDArray[np.float64]
-) -> tuple[float, float, float]:
-    """Sum of the brackets above, ``(e - F'a)'eta`` and worst KKT violation at slopes `s`."""
-    bracket, violation = _brackets(a, s, problem.ridge, problem.lo, problem.hi)
-    missed = float(eta @ (problem.e - problem.F.T @ a)) if problem.k else 0.0
-    return bracket, missed, violation
-
-
-@nb.njit(cache=True, nogil=True)
-def _brackets(a, s, ridge, lo, hi):  # type: ignore[no-untyped-def]
-    """Sum of the brackets and worst violation, in one pass; sums of 512 terms are added up, which rounds less."""
-    total = part = violation = 0.0
-    for i in range(a.size):
-        if ridge[i] > 0.0:
-            target = min(max(-s[i] / ridge[i], lo[i]), hi[i])
-        else:
-            target = hi[i] if s[i] < 0.0 else lo[i]
-        if np.isnan(s[i]):
-            return np.nan, np.nan  # arithmetic has overflowed: nothing is proved
-        if np.isinf(target):
-            return np.inf, np.inf  # an infinite bound is the minimiser only where the bracket is infinite
-        move = a[i] - target
-        part += move * (s[i] + ridge[i] * (target + 0.5 * move))
-        if i % 512 == 511:
-            total += part
-            part = 0.0
-        full = s[i] + ridge[i] * a[i]
-        width = hi[i] - lo[i] if hi[i] < np.inf else max(1.0, abs(a[i]))
-        if full > violation and a[i] - lo[i] > _AT_BOUND * width:
-            violation = full
-        if -full > violation and hi[i] - a[i] > _AT_BOUND * width:
-            violation = -full
-    return max(total + part, 0.0), violation
+    return Certificate(primal, dual, gap, relative, violation, relative_miss(outside, residual, sums)), eta
 
 
 def indefinite(gram: Gram, points: NDArray[np.intp]) -> str:

@@ -9,6 +9,7 @@ group at a time. Coupled constraints (semi-parametric models) do not split.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -53,6 +54,13 @@ class Groups:
     rhs: NDArray[np.float64]
     directions: NDArray[np.float64]
 
+    @cached_property
+    def members(self) -> list[NDArray[np.intp]]:
+        """The variables of each group."""
+        if self.rhs.size == 1 and self.group.min() == 0:  # nearly always
+            return [np.arange(self.group.size)]
+        return [np.flatnonzero(self.group == g) for g in range(self.rhs.size)]
+
     def eta(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
         """The multipliers of F that give the group multipliers `theta`."""
         if self.directions.size == 1:
@@ -63,8 +71,10 @@ class Groups:
 def split(F: NDArray[np.float64], e: NDArray[np.float64]) -> Groups | None:
     """Split ``F'a = e`` into independent groups, or return None where the constraints are coupled."""
     n, k = F.shape
+    if k == 0:
+        return Groups(np.full(n, -1, dtype=np.int64), np.zeros(n), np.zeros(0), np.zeros((0, 0)))
     if k == 1:  # by far the most frequent, and small fits feel every microsecond
-        group = np.where(F[:, 0] != 0.0, 0, -1).astype(np.int64)
+        group = np.where(F[:, 0] != 0.0, 0, -1).astype(np.int64, copy=False)
         return Groups(group, F[:, 0].copy(), e.copy(), np.ones((1, 1)))
     group = np.full(n, -1, dtype=np.int64)
     scale = np.zeros(n)
@@ -96,8 +106,15 @@ def infeasibility(problem: DualQP, a: NDArray[np.float64]) -> float:
 
     residual, terms = problem.e.copy(), np.zeros(problem.k)
     outside = missed(np.asarray(a, dtype=np.float64), problem.lo, problem.hi, problem.F, residual, terms)
-    if problem.k == 0:
+    return relative_miss(outside, residual, terms)
+
+
+def relative_miss(outside: float, residual: NDArray[np.float64], terms: NDArray[np.float64]) -> float:
+    """`infeasibility` of a point that far outside the box, with such residuals of constraints made of such terms."""
+    if residual.size == 0:
         return outside
+    if residual.size == 1:  # nearly always
+        return max(outside, abs(float(residual[0])) / max(float(terms[0]), 1.0))
     return max(outside, float(np.max(np.abs(residual) / np.maximum(terms, 1.0))))
 
 
@@ -126,7 +143,7 @@ def grouped_start(problem: DualQP, groups: Groups, near: NDArray[np.float64] | N
     """
     a = np.clip(0.0 if near is None else near, problem.lo, problem.hi)
     for g in range(groups.rhs.shape[0]):
-        _fill(problem, a, np.flatnonzero(groups.group == g), groups.scale, float(groups.rhs[g]))
+        _fill(problem, a, groups.members[g], groups.scale, float(groups.rhs[g]))
     return a
 
 

@@ -22,8 +22,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.linalg import lapack
 
+from dualgap._finish_face import minimise_on_face, miss, signed_matrix, slopes
 from dualgap.certificate import certify
 from dualgap.kernels.gram import FullGram
 from dualgap.multipliers import best_multipliers
@@ -44,10 +44,6 @@ _EXACT = 1e-14
 _SHARPER, _TIMES = 1e-2, 4
 # Steps a variable for all of that: beyond, the problem is ill-conditioned, and milliseconds would be seconds.
 _STEPS_EACH = 400
-# Added to the diagonal of a block that may be singular (repeated rows), relative to it; refinement takes it out again.
-_RIDGE, _REFINEMENTS = 1e-12, 4
-# Bounds met on the way to the minimiser of a face, at most: more say that the face was not the right one.
-_BOUNDS_MET = 24
 
 
 def finish(
@@ -80,11 +76,10 @@ def finish(
         return result
     began = time.perf_counter()
     points = problem.points
-    matrix = np.ascontiguousarray(problem.gram.block(points, points), dtype=np.float64)
-    matrix = 0.5 * (matrix + matrix.T)
-    place = np.searchsorted(points, problem.index)
-    H = problem.sign[:, None] * (matrix if points is problem.index else matrix[np.ix_(place, place)]) * problem.sign
-    H[np.diag_indices(problem.n)] += problem.ridge
+    stored = isinstance(problem.gram, FullGram)
+    matrix = problem.gram.matrix if stored else np.asarray(problem.gram.block(points, points))  # type: ignore[attr-defined]
+    place = problem.index if stored else np.searchsorted(points, problem.index)
+    H = signed_matrix(matrix, place, problem.sign, problem.ridge)
     a, iterations, tol = result.a, result.iterations, result.certificate.kkt_violation
     for _ in range(_TIMES + 1):
         a, exact = _on_face(problem, H, a)
@@ -92,10 +87,9 @@ def finish(
         budget = _budget(problem.n, result.iterations, iterations, max_iter)
         if exact or not tol > 0.0 or budget == 0:
             break
-        stored = replace(problem, gram=FullGram(matrix, psd=True), index=place)
-        if smo.supports(stored) is not None:
+        if smo.supports(problem) is not None:
             break
-        further = solve(stored, "smo", tol=tol, start=a, max_iter=budget, warn=False)
+        further = solve(_stored(problem, points), "smo", tol=tol, start=a, max_iter=budget, warn=False)
         a, iterations = further.a, iterations + further.iterations
         if further.status is not Status.CONVERGED:
             break
@@ -117,6 +111,13 @@ def finish(
         kernel_evaluations=evaluations,
         seconds=seconds,
     )
+
+
+def _stored(problem: DualQP, points: NDArray[np.intp]) -> DualQP:
+    """The same problem over its own points, with their entries in float64."""
+    matrix = np.asarray(problem.gram.block(points, points), dtype=np.float64)
+    gram = FullGram(0.5 * (matrix + matrix.T), psd=True)
+    return replace(problem, gram=gram, index=np.searchsorted(points, problem.index))
 
 
 def _event(
@@ -142,69 +143,17 @@ def _budget(n: int, first: int, now: int, max_iter: int) -> int:
 
 def _on_face(problem: DualQP, H: NDArray[np.float64], start: NDArray[np.float64]) -> tuple[NDArray[np.float64], bool]:
     """The minimiser with variables at bounds kept there, and whether it solves the problem; else the start."""
-    a = np.clip(start, problem.lo, problem.hi)
-    free = (a > problem.lo) & (a < problem.hi)
-    for _ in range(_BOUNDS_MET):
-        if not free.any():
-            break
-        J = np.flatnonzero(free)
-        d = _newton(problem, H, a, J)
-        if d is None:
-            return start, False
-        with np.errstate(divide="ignore", invalid="ignore"):
-            room = np.where(d < 0.0, (problem.lo[J] - a[J]) / d, np.where(d > 0.0, (problem.hi[J] - a[J]) / d, np.inf))
-        length = float(min(1.0, room.min()))
-        met = room <= length
-        a[J] += length * d
-        a[J[met]] = np.where(d[met] < 0.0, problem.lo[J[met]], problem.hi[J[met]])
-        free[J[met]] = False
-        if length == 1.0 and not met.any():
-            break
-    else:
+    p = problem
+    a = np.clip(start, p.lo, p.hi)
+    if not minimise_on_face(H, p.f0, p.F, p.e, p.lo, p.hi, a):
         return start, False
     return (a, True) if _solves(problem, H, a) else (start, False)
 
 
-def _newton(
-    problem: DualQP, H: NDArray[np.float64], a: NDArray[np.float64], J: NDArray[np.intp]
-) -> NDArray[np.float64] | None:
-    """The step to the minimiser over the free variables; None where their block is not positive semidefinite."""
-    block, F = H[np.ix_(J, J)], problem.F[J]
-    damped = block.copy()
-    damped[np.diag_indices(J.size)] += _RIDGE * max(float(np.diag(block).max()), np.finfo(float).tiny)
-    # LAPACK itself: what surrounds it in scipy.linalg takes longer than a system of a hundred variables.
-    factor, failed = lapack.dpotrf(damped, lower=1)
-    if failed:
-        return None
-    through = lapack.dpotrs(factor, F, lower=1)[0]
-    coupling = _inverse(F.T @ through)
-    slope, missing = H[J] @ a + problem.f0[J], problem.e - problem.F.T @ a
-    d, eta = np.zeros(J.size), np.zeros(problem.k)
-    for _ in range(_REFINEMENTS):
-        off = -(slope + block @ d + F @ eta)
-        straight = lapack.dpotrs(factor, off, lower=1)[0]
-        shift = coupling @ (F.T @ straight - (missing - F.T @ d))
-        eta += shift
-        d += straight - through @ shift
-    return d if np.all(np.isfinite(d)) else None
-
-
-def _inverse(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The inverse of a small semidefinite matrix where it has one.
-
-    Constraints may depend on each other over few free variables; the multipliers are then not unique, the step is.
-    """
-    if matrix.shape == (1, 1):  # nearly always, and the fit is a millisecond in all
-        return np.divide(1.0, matrix, out=np.zeros((1, 1)), where=matrix > 0.0)
-    return np.asarray(np.linalg.pinv(matrix, hermitian=True, rcond=_RIDGE), dtype=np.float64)
-
-
 def _solves(problem: DualQP, H: NDArray[np.float64], a: NDArray[np.float64]) -> bool:
     """Whether the optimality conditions hold to rounding."""
-    slope = H @ a + problem.f0 - problem.ridge * a
-    s = slope + problem.F @ best_multipliers(problem, slope) + problem.ridge * a
-    violation = max(float(s[a > problem.lo].max(initial=0.0)), float(-(s[a < problem.hi].min(initial=0.0))))
-    scale = float((np.abs(H) @ np.abs(a) + np.abs(problem.f0)).max())
-    sums = float(np.abs(problem.F.T @ a - problem.e).max(initial=0.0))
-    size = float((np.abs(problem.F).T @ np.abs(a) + np.abs(problem.e)).max(initial=0.0))
-    return violation <= problem.n * _EXACT * scale and sums <= problem.n * _EXACT * size
+    p, slope = problem, np.empty(problem.n)
+    slopes(H, p.f0, p.ridge, a, slope)
+    eta = best_multipliers(problem, slope)
+    violation, scale, sums, size = miss(H, p.f0, p.F, p.e, p.lo, p.hi, p.ridge, a, slope, eta)
+    return bool(violation <= p.n * _EXACT * scale and sums <= p.n * _EXACT * size)

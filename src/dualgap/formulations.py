@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dualgap._vector_passes import NOT_A_SIGN, NOT_FINITE, positive_weights, target_fault
 from dualgap.kernels.shifted import ShiftedGram
 from dualgap.problem import DualQP
 from dualgap.screening import known_product
@@ -131,6 +132,7 @@ def build(
     bias: bool | str = True,
     parametric: Any = None,
     X: Any = None,
+    points: NDArray[np.intp] | None = None,
 ) -> DualQP:
     """The dual problem of a row of the table.
 
@@ -140,7 +142,7 @@ def build(
         Key of `FORMULATIONS`.
     gram : Gram
         Kernel matrix over the samples.
-    y : array-like, shape (gram.n,)
+    y : array-like, shape (n,)
         +1/-1 for classification, targets for regression, None for outlier models.
     C, nu, epsilon : float
         Parameters, read where the row has them.
@@ -151,10 +153,12 @@ def build(
     bias : bool or "penalised"
         Whether the model has a bias (its constraint), or one that is penalised like the weights (no constraint; the
         kernel plus 1).
-    parametric : sequence of callables, array of shape (gram.n, p), or None
+    parametric : sequence of callables, array of shape (n, p), or None
         Functions phi_j, called with `X`, or their values at the samples.
     X : array or None
         The samples, needed where `parametric` holds callables.
+    points : ndarray of intp, shape (n,), or None
+        The samples, as points of the Gram matrix in ascending order; all of them where None.
 
     Returns
     -------
@@ -168,31 +172,45 @@ def build(
     if bias == "penalised":
         gram = ShiftedGram(gram)
     _check_parameters(spec, C=C, nu=nu, epsilon=epsilon)
-    target = _check_target(spec, y, gram.n)
-    weight = _weights(target, gram.n, sample_weight, class_weight)
-    used = np.flatnonzero(weight > 0.0)
-    if used.size == 0:
+    n = gram.n if points is None else len(points)
+    target = _check_target(spec, y, n)
+    weight, count = _weights(target, n, sample_weight, class_weight)
+    if count == 0:
         raise ValueError("sample_weight leaves no sample: at least one weight must be positive.")
-    phi = parametric_values(parametric, X, gram.n)[used]
-    target, weight = target[used], weight[used]
+    phi = parametric_values(parametric, X, n)
+    used = np.arange(n) if points is None else points
+    if count < n:
+        left = np.flatnonzero(weight)
+        used, phi, target, weight = used[left], phi[left], target[left], weight[left]
 
     sign, f0, F, e, names = _row(spec, gram, used, target, weight, C, nu, epsilon, bias is True)
     hi, ridge = _box(spec, weight, C)
-    columns = [*F, *(sign * np.tile(phi[:, j], spec.copies) for j in range(phi.shape[1]))]
+    ridges = _copied(ridge, spec.copies)
+    columns = [*F, *(sign * _copied(phi[:, j], spec.copies) for j in range(phi.shape[1]))]
     names = [*names, *(f"phi{j}" for j in range(phi.shape[1]))]
     return DualQP(
         gram=gram,
-        index=np.tile(used, spec.copies),
+        index=_copied(used, spec.copies),
         sign=sign,
-        ridge=np.tile(ridge, spec.copies),
+        ridge=ridges,
         f0=f0,
-        lo=np.zeros(sign.size),
-        hi=np.tile(hi, spec.copies),
-        F=np.column_stack(columns) if columns else np.empty((sign.size, 0)),
+        lo=np.zeros(sign.size) if spec.squared else ridges,  # zeros, which need not be there twice
+        hi=_copied(hi, spec.copies),
+        F=_side_by_side(columns, sign.size),
         e=np.concatenate([e, np.zeros(phi.shape[1])]),
         columns=tuple(names),
         formulation=row,
     )
+
+
+def _copied(values: NDArray[Any], copies: int) -> NDArray[Any]:
+    """The values of the samples for all variables."""
+    return values if copies == 1 else np.tile(values, copies)
+
+
+def _side_by_side(columns: list[NDArray[np.float64]], n: int) -> NDArray[np.float64]:
+    """Columns as a matrix of n rows; a single one is not copied."""
+    return columns[0].reshape(n, 1) if len(columns) == 1 else np.column_stack(columns) if columns else np.empty((n, 0))
 
 
 def recover(problem: DualQP, a: NDArray[np.float64], eta: NDArray[np.float64]) -> Model:
@@ -270,27 +288,30 @@ def _check_target(spec: Formulation, y: Any, n: int) -> NDArray[np.float64]:
         return np.ones(n)
     if y is None:
         raise ValueError(f"{spec.name} needs y.")
-    target = np.asarray(y, dtype=np.float64).reshape(-1)
+    target = np.array(y, dtype=np.float64).reshape(-1)  # a copy, which the problem keeps
     if target.shape[0] != n:
         raise ValueError(f"y has {target.shape[0]} entries where the Gram matrix has {n} points.")
-    if not np.all(np.isfinite(target)):
+    fault = target_fault(target, spec.task == "classification")
+    if fault == NOT_FINITE:
         raise ValueError("y has entries that are NaN or infinite.")
-    if spec.task == "classification" and not np.all(np.abs(target) == 1.0):
+    if fault == NOT_A_SIGN:
         raise ValueError(f"{spec.name} needs labels +1 and -1; got {np.unique(target)[:5]}.")
     return target
 
 
 def _weights(
     target: NDArray[np.float64], n: int, sample_weight: Any, class_weight: Mapping[float, float] | None
-) -> NDArray[np.float64]:
-    weight = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64).copy()
+) -> tuple[NDArray[np.float64], int]:
+    """The weights of all samples, and how many of them are positive."""
+    weight = np.ones(n) if sample_weight is None else np.ascontiguousarray(sample_weight, dtype=np.float64)
     if weight.shape != (n,):
         raise ValueError(f"sample_weight must have shape ({n},); got {weight.shape}.")
     for label, factor in (class_weight or {}).items():
-        weight[target == label] *= factor
-    if not np.all(weight >= 0.0) or not np.all(np.isfinite(weight)):
+        weight = np.where(target == label, factor * weight, weight)
+    count = positive_weights(weight)
+    if count < 0:
         raise ValueError("sample_weight and class_weight must be finite and non-negative.")
-    return weight
+    return weight, count
 
 
 def _row(
@@ -305,12 +326,13 @@ def _row(
     bias: bool,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], list[NDArray[np.float64]], NDArray[np.float64], list[str]]:
     """Sign, linear term, constraint columns, right-hand sides and their names."""
-    ones = np.ones(y.size)
+    n = y.size
     if spec.task == "outlier":
+        ones = np.ones(n)
         if not bias:
             raise ValueError(f"{spec.name} without its threshold has only the trivial solution; keep bias=True.")
         if spec.name == "one_class":
-            return ones, 0.0 * ones, [ones], np.array([nu * w.sum()]), ["bias"]
+            return ones, np.zeros(n), [ones], np.array([nu * w.sum()]), ["bias"]
         if C * w.sum() < 1.0:
             raise ValueError(
                 f"C={C!r} is too small for svdd: C times the sum of weights ({w.sum():.6g}) must be at least 1; "
@@ -320,10 +342,10 @@ def _row(
         own = getattr(gram, "kernel_gram", gram).diag()
         return ones, -0.5 * own[used], [ones], np.array([1.0]), ["bias"]
     if spec.task == "classification":
-        sign, f0 = y, (0.0 * ones if spec.name == "nu_svc" else -ones)
+        sign, f0 = y, np.full(n, 0.0 if spec.name == "nu_svc" else -1.0)
         _check_nu(spec, y, w, nu, bias)
     else:
-        sign = np.concatenate([ones, -ones])
+        sign = np.repeat([1.0, -1.0], n)
         width = 0.0 if spec.name == "nu_svr" else epsilon
         f0 = np.concatenate([-y + width, y + width])
     columns, right, names = [], [], []
@@ -352,4 +374,4 @@ def _box(spec: Formulation, w: NDArray[np.float64], C: float) -> tuple[NDArray[n
     if spec.squared:
         ridge = np.zeros(w.size) if np.isinf(C) else 1.0 / (2.0 * C * w)
         return np.full(w.size, np.inf), ridge
-    return (w if "C" not in spec.parameters else C * w), np.zeros(w.size)
+    return (w.copy() if "C" not in spec.parameters else C * w), np.zeros(w.size)

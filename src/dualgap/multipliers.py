@@ -29,6 +29,7 @@ _NEWTON_STEPS = 60  # per level; a piecewise quadratic in few variables ends lon
 _SUFFICIENT = 1e-4  # Armijo fraction
 _HALVINGS = 40  # a step of 1e-12 of Newton's moves nothing
 _ROOT_STEPS = 100  # bisection alone would be at rounding after some 60
+_SUM_ROUNDING = 1e-13  # of the derivative, relative to the terms it is a sum of
 
 
 def best_multipliers(
@@ -37,9 +38,14 @@ def best_multipliers(
     """Minimise the primal objective over eta at slopes `slope` (without the multipliers' part)."""
     if problem.k == 0:
         return np.zeros(0)
-    if problem.groups is not None and separable(problem):
-        first, last = _group_multipliers(problem, slope, problem.groups)
-        return problem.groups.eta(0.5 * (first + last))
+    groups = problem.groups
+    if groups is not None and groups.rhs.size == 1 and _is_flat(problem):
+        # Nearly always, and small fits feel what surrounds compiled code.
+        ends = _quantile(groups.members[0], groups.scale, slope, problem.lo, problem.hi, float(groups.rhs[0]))
+        return groups.eta(np.array([0.5 * (ends[0] + ends[1])]))
+    if groups is not None and separable(problem):
+        first, last = _group_multipliers(problem, slope, groups)
+        return groups.eta(0.5 * (first + last))
     start = np.zeros(problem.k) if start is None else np.asarray(start, dtype=np.float64)
     if _is_flat(problem):
         return _vertex_search(problem, slope, start)
@@ -48,7 +54,7 @@ def best_multipliers(
 
 def separable(problem: DualQP) -> bool:
     """Whether the best multipliers are found group by group, so that `multiplier_ends` knows all of them."""
-    return problem.groups is not None and (_is_flat(problem) or bool(np.all(problem.ridge > 0.0)))
+    return problem.groups is not None and (_is_flat(problem) or problem.curved)
 
 
 def multiplier_ends(problem: DualQP, slope: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -62,48 +68,22 @@ def multiplier_ends(problem: DualQP, slope: NDArray[np.float64]) -> tuple[NDArra
 
 def _is_flat(problem: DualQP) -> bool:
     """Whether p is piecewise linear and bounded below by finite bounds."""
-    return not problem.ridge.any() and bool(np.all(np.isfinite(problem.hi)))
+    return problem.ridgeless and problem.bounded
 
 
 def _group_multipliers(
     problem: DualQP, slope: NDArray[np.float64], groups: Groups
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The least and the greatest of the best multipliers of every group."""
-    find = _quantile if _is_flat(problem) else _root
+    flat = _is_flat(problem)
     ends = [
-        find(problem, slope, groups, np.flatnonzero(groups.group == g), float(groups.rhs[g]))
-        for g in range(groups.rhs.shape[0])
+        _quantile(members, groups.scale, slope, problem.lo, problem.hi, float(rhs))
+        if flat
+        else _root(problem, slope, groups, members, float(rhs))
+        for members, rhs in zip(groups.members, groups.rhs, strict=True)
     ]
     first, last = np.array(ends).reshape(-1, 2).T
     return first, last
-
-
-def _quantile(
-    problem: DualQP, slope: NDArray[np.float64], groups: Groups, members: NDArray[np.intp], rhs: float
-) -> tuple[float, float]:
-    """Exact minimisers for one group without ridge, from the least to the greatest.
-
-    The derivative in theta is ``rhs - sum_i c_i t_i``; every t_i jumps between its bounds where
-    ``s0_i + c_i theta`` changes sign, which raises the derivative by ``|c_i| (hi_i - lo_i)``.
-    """
-    kinks, jumps = np.empty(members.size), np.empty(members.size)
-    least, total = _kinks(members, groups.scale, slope, problem.lo, problem.hi, kinks, jumps)
-    rounding = 1e-13 * max(abs(rhs), total, 1e-300)  # of a sum of that size
-    first = _crossing(kinks, jumps, rhs - least, -rounding, False)
-    return first, _crossing(kinks, jumps, rhs - least, rounding, True)
-
-
-@nb.njit(cache=True, nogil=True)
-def _kinks(members, scale, slope, lo, hi, kinks, jumps):  # type: ignore[no-untyped-def]
-    """Where each variable of a group jumps, and how far; returns ``sum_i c_i t_i`` before all jumps and their sum."""
-    least = total = 0.0
-    for r in range(members.size):
-        i = members[r]
-        kinks[r] = -slope[i] / scale[i]
-        jumps[r] = abs(scale[i]) * (hi[i] - lo[i])
-        least += scale[i] * (hi[i] if scale[i] > 0.0 else lo[i])
-        total += jumps[r]
-    return least, total
 
 
 @nb.njit(cache=True, nogil=True)
@@ -144,6 +124,26 @@ def _crossing(kinks, jumps, derivative, level, strictly):  # type: ignore[no-unt
             return pivot
         derivative, begin = reached, above
     return kinks[begin]
+
+
+@nb.njit(cache=True, nogil=True)
+def _quantile(members, scale, slope, lo, hi, rhs):  # type: ignore[no-untyped-def]
+    """Exact minimisers for one group without ridge, from the least to the greatest.
+
+    The derivative in theta is ``rhs - sum_i c_i t_i``; every t_i jumps between its bounds where
+    ``s0_i + c_i theta`` changes sign, which raises the derivative by ``|c_i| (hi_i - lo_i)``.
+    """
+    kinks, jumps = np.empty(members.size), np.empty(members.size)
+    least = total = 0.0  # of the sum, before all jumps, and of the jumps
+    for r in range(members.size):
+        i = members[r]
+        kinks[r] = -slope[i] / scale[i]
+        jumps[r] = abs(scale[i]) * (hi[i] - lo[i])
+        least += scale[i] * (hi[i] if scale[i] > 0.0 else lo[i])
+        total += jumps[r]
+    rounding = _SUM_ROUNDING * max(abs(rhs), total, 1e-300)
+    first = _crossing(kinks, jumps, rhs - least, -rounding, False)
+    return first, _crossing(kinks, jumps, rhs - least, rounding, True)
 
 
 def _root(

@@ -70,8 +70,7 @@ class DualQP:
         n = index.shape[0]
         _set(self, "index", index)
         for name in ("sign", "ridge", "f0", "lo", "hi"):
-            value = np.ascontiguousarray(np.broadcast_to(getattr(self, name), (n,)), dtype=np.float64)
-            _set(self, name, value)
+            _set(self, name, _vector(getattr(self, name), n))
         F = np.ascontiguousarray(self.F, dtype=np.float64)
         if F.size == 0:
             F = F.reshape(n, 0)
@@ -90,14 +89,12 @@ class DualQP:
             raise ValueError(f"F must have shape ({n}, {self.e.shape[0]}) to match index and e; got {self.F.shape}.")
         if len(self.columns) != self.e.shape[0]:
             raise ValueError(f"columns must name {self.e.shape[0]} multipliers; got {self.columns!r}.")
-        if self.index.min() < 0 or self.index.max() >= self.gram.n:
-            raise ValueError(f"index must lie in [0, {self.gram.n}), the points of the Gram matrix.")
         check_kernel_values(self.gram.diag())
         from dualgap._vector_passes import fault_of
 
-        fault = fault_of(self.sign, self.ridge, self.f0, self.lo, self.hi, self.F, self.e)
+        fault = fault_of(self.index, self.gram.n, self.sign, self.ridge, self.f0, self.lo, self.hi, self.F, self.e)
         if fault:
-            raise ValueError(_FAULTS[fault])
+            raise ValueError(_FAULTS[fault].format(points=self.gram.n))
 
     @property
     def n(self) -> int:
@@ -111,12 +108,36 @@ class DualQP:
 
     def on_points(self, a: NDArray[np.float64]) -> NDArray[np.float64]:
         """The signed variables summed onto their points: the coefficients of the kernel expansion."""
+        if self.whole:
+            return self.sign * a
         return np.bincount(self.index, weights=self.sign * a, minlength=self.gram.n).astype(np.float64, copy=False)
 
     @cached_property
     def points(self) -> NDArray[np.intp]:
         """The points that have variables, in order."""
-        return self.index if np.all(np.diff(self.index) > 0) else np.unique(self.index)
+        from dualgap._vector_passes import ascending
+
+        return self.index if ascending(self.index) else np.unique(self.index)
+
+    @cached_property
+    def whole(self) -> bool:
+        """Whether there is a variable for every point of the Gram matrix, in order."""
+        return self.n == self.gram.n and self.points is self.index
+
+    @cached_property
+    def ridgeless(self) -> bool:
+        """Whether no variable has a ridge."""
+        return not self.ridge.any()
+
+    @cached_property
+    def curved(self) -> bool:
+        """Whether all variables have one."""
+        return bool(np.all(self.ridge > 0.0))
+
+    @cached_property
+    def bounded(self) -> bool:
+        """Whether all upper bounds are finite."""
+        return bool(np.all(np.isfinite(self.hi)))
 
     @cached_property
     def groups(self) -> Groups | None:
@@ -133,7 +154,15 @@ _FAULTS = {
     5: "lo must not exceed hi (and neither may be NaN).",
     6: "F must be finite.",
     7: "e must be finite.",
+    8: "index must lie in [0, {points}), the points of the Gram matrix.",
 }
+
+
+def _vector(value: Any, n: int) -> NDArray[np.float64]:
+    """A number a variable; one that is meant for all of them is repeated."""
+    if isinstance(value, np.ndarray) and value.shape == (n,):
+        return np.ascontiguousarray(value, dtype=np.float64)
+    return np.ascontiguousarray(np.broadcast_to(value, (n,)), dtype=np.float64)
 
 
 def check_kernel_values(values: NDArray[Any]) -> None:

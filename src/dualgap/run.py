@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
@@ -176,14 +176,19 @@ def solve_under(
     callback: Callable[[Event], bool | None] | None = None,
     start: NDArray[np.float64] | None = None,
     polish: str | None = None,
+    offered: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Result:
-    """`solve` as a part of something larger, which holds the checkpoint, listens to signals and gives warnings."""
+    """`solve` as a part of something larger, which holds the checkpoint, listens to signals and gives warnings.
+
+    `offered` are settings for whichever solver it will be: taken where it has them and `options` do not say.
+    """
     _check(tol, gap_tol, time_limit)
     if hasattr(problem.gram, "forget"):
         problem.gram.forget()
     name, module = choose(problem, solver)
     goal = {"tol": tol} if gap_tol is None else {"tol": _LAST_TOL, "first_tol": _FIRST_TOL, "gap_tol": gap_tol}
+    options = {**_taken(offered or {}, module, name), **options}
     settings = _settings(module, name, options, **goal, max_iter=max_iter)
     _check_support(problem, "solver", name, settings)
     if gap_tol is not None and getattr(settings, "function_cache", "all") == "free":
@@ -261,7 +266,7 @@ def _linear_choice(problem: DualQP) -> str | None:
         return "newton"
     if factor.shape[1] > FEW_FEATURES:
         return "dcd"
-    if np.all(problem.ridge > 0.0):
+    if problem.curved:
         return "newton"
     expected = newton.expected_seconds(problem, problem.lo)
     tried = expected <= _WORTH_A_TRY or expected >= _WORTH_PASSES * dcd.pass_seconds(problem)
@@ -292,6 +297,12 @@ def _check(tol: float, gap_tol: float | None, time_limit: float | None) -> None:
         raise ValueError(f"gap_tol must be a positive number or None; got {gap_tol!r}.")
     if time_limit is not None and not time_limit > 0:
         raise ValueError(f"time_limit must be a positive number of seconds or None; got {time_limit!r}.")
+
+
+def _taken(offered: Mapping[str, Any], module: ModuleType, name: str) -> dict[str, Any]:
+    """The settings that a solver has; threads of dcd are not reproducible, and only for who asks for them."""
+    known = {field.name for field in fields(module.Options)} - ({"n_jobs"} if name == "dcd" else set())
+    return {key: value for key, value in offered.items() if key in known}
 
 
 def _settings(module: ModuleType, name: str, options: dict[str, Any], **common: Any) -> Any:

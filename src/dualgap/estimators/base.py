@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from inspect import Parameter, signature
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from sklearn.utils.validation import _num_samples, check_array, check_is_fitted,
 from dualgap import approximation
 from dualgap.certificate import exact_gradient
 from dualgap.estimators.certified import RUN_CONSTRAINTS, CertifiedEstimator
+from dualgap.estimators.plain_arrays import plain
 from dualgap.finish import finish
 from dualgap.formulations import FORMULATIONS, Model, build, parametric_values, recover
 from dualgap.kernels.contraction import contract
@@ -27,7 +28,7 @@ from dualgap.kernels.threads import one_blas_thread, share, thread_count
 from dualgap.kernels.variance import weighted_variance
 from dualgap.path.starts import scaled_start
 from dualgap.result import Result
-from dualgap.run import FEW, choose, solve_under
+from dualgap.run import FEW, solve_under
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -122,6 +123,9 @@ class KernelSVM(CertifiedEstimator):
             raise TypeError("Sparse precomputed kernels are not supported.")
         if callable(self.kernel) and not _is_table(X):
             return _sequence(X), y
+        if plain(X, y):
+            checked = validate_data(self, X, y, skip_check_array=True)
+            return self._checked(*checked)
         targets = {} if y is None else {"y": y}
         checked = validate_data(
             self,
@@ -133,7 +137,10 @@ class KernelSVM(CertifiedEstimator):
             **targets,
             **checks,
         )
-        X, y = checked if targets else (checked, None)
+        return self._checked(*checked) if targets else self._checked(checked, None)
+
+    def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Validated samples as the kernel takes them."""
         X = _canonical(X)
         if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
             raise ValueError(
@@ -218,17 +225,23 @@ class KernelSVM(CertifiedEstimator):
         return make(gram, self.rank, **options)
 
     def _solve_task(
-        self, gram: Gram, y: Any, weight: Any, phi: Any, *, number: int | None = None, kept: Any = None
+        self,
+        gram: Gram,
+        y: Any,
+        weight: Any,
+        phi: Any,
+        *,
+        points: NDArray[np.intp] | None = None,
+        number: int | None = None,
+        kept: Any = None,
     ) -> Solved:
         """Build, solve and recover one task; the table says which of C, nu and epsilon it reads.
 
-        `number` is its place in the checkpoint (None: none), `kept` a solution of another fit to start from.
+        `points` are its samples (None: all), `number` is its place in the checkpoint (None: none), `kept` a solution of
+        another fit to start from.
         """
-        problem = build(self._row, gram, y, sample_weight=weight, parametric=phi, **self._row_parameters(y, weight))
-        options = self._options()
-        _, module = choose(problem, self.solver)
-        if any(field.name == "shrinking" for field in fields(module.Options)):
-            options.setdefault("shrinking", self.shrinking)
+        parameters = self._row_parameters(y, weight)
+        problem = build(self._row, gram, y, sample_weight=weight, parametric=phi, points=points, **parameters)
         callback = self._session.callback(number)
         result = solve_under(
             self._session.control(number),
@@ -240,7 +253,8 @@ class KernelSVM(CertifiedEstimator):
             time_limit=self.time_limit,
             callback=callback,
             start=self._start(problem, kept),
-            **options,
+            offered={"shrinking": self.shrinking},
+            **self._options(),
         )
         low_rank = isinstance(gram, LowRankGram)
         if self.solver == "auto" and self.gap_tol is None and not low_rank:

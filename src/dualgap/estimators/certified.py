@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from inspect import Parameter, signature
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import estimator_html_repr
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 from sklearn.utils.validation import check_array
 
 from dualgap.certificate import combine
@@ -65,6 +66,26 @@ _NOT_OPTIONS = (
 )
 
 
+def _defaults_of(cls: Any) -> dict[str, Any]:
+    """Parameters of an estimator in order, each with its default where that is valid; made once a class."""
+    known = cls.__dict__.get("_known_defaults")
+    if known is None or known[0] is not cls.__init__:
+        parameters = signature(cls.__init__).parameters
+        names = super(CertifiedEstimator, cls)._get_param_names()
+        known = cls.__init__, {name: _valid_default(cls, parameters[name]) for name in names}
+        cls._known_defaults = known
+    return known[1]  # type: ignore[no-any-return]
+
+
+def _valid_default(cls: Any, parameter: Parameter) -> Any:
+    """The default of a parameter, or something that no parameter is."""
+    try:
+        validate_parameter_constraints(cls._parameter_constraints, {parameter.name: parameter.default}, cls.__name__)
+    except ValueError:
+        return Parameter.empty
+    return parameter.default
+
+
 class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     """Base of all estimators."""
 
@@ -93,6 +114,18 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
             self._kept, self._kept_shape = kept, shape
         elif hasattr(self, "_kept"):
             del self._kept
+
+    @classmethod
+    def _get_param_names(cls) -> list[str]:
+        """Names of the parameters, read off the constructor once a class: a fit asks for them several times."""
+        return list(_defaults_of(cls))
+
+    def _validate_params(self) -> None:
+        """Validate the parameters that are not what the constructor sets by itself, which is valid."""
+        default = _defaults_of(type(self))
+        given = {name: getattr(self, name) for name in default}
+        changed = {name: value for name, value in given.items() if value is not default[name]}
+        validate_parameter_constraints(self._parameter_constraints, changed, caller_name=type(self).__name__)
 
     def _keep_parameters(self, arguments: dict[str, Any]) -> None:
         """Store the constructor's arguments as they are, which is all that scikit-learn allows a constructor to do."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from itertools import combinations
+from itertools import combinations, islice
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from dualgap.estimators import calibration
 from dualgap.estimators.base import SHARED_CONSTRAINTS, KernelSVM, Solved
-from dualgap.estimators.class_labels import encode_classes
+from dualgap.estimators.class_labels import encode_classes, weighted
 from dualgap.estimators.parameters import documented
 from dualgap.estimators.session import controlled
 from dualgap.kernels.lowrank import LowRankGram
@@ -118,14 +118,17 @@ class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
         if self._against_rest:
             target = np.where(codes == number, 1.0, -1.0)
             return self._solve_task(gram, target, weight, phi, number=place, kept=kept)
-        first, second = list(self._pairs())[number]
-        target = np.where(codes == (second if len(self.classes_) == 2 else first), 1.0, -1.0)
-        task_weight = np.where((codes == first) | (codes == second), weight, 0.0)
-        return self._solve_task(gram, target, task_weight, phi, number=place, kept=kept)
+        first, second = next(islice(self._pairs(), number, None))
+        if len(self.classes_) == 2:
+            return self._solve_task(gram, np.where(codes == second, 1.0, -1.0), weight, phi, number=place, kept=kept)
+        points = np.flatnonzero((codes == first) | (codes == second))
+        target = np.where(codes[points] == first, 1.0, -1.0)
+        phi = None if phi is None else phi[points]
+        return self._solve_task(gram, target, weight[points], phi, points=points, number=place, kept=kept)
 
     def _check_classes(self, y: Any, weight: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         self.classes_, codes, self.class_weight_ = encode_classes(y, weight, self.class_weight)
-        return codes, weight * self.class_weight_[codes]
+        return codes, weighted(codes, weight, self.class_weight_)
 
     def _pairs(self) -> Iterator[tuple[int, int]]:
         return combinations(range(len(self.classes_)), 2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dualgap.constraints import feasible_start
 from dualgap.estimators.certified import RUN_CONSTRAINTS, CertifiedEstimator
 from dualgap.estimators.linear_streaming import streamed_values
+from dualgap.estimators.plain_arrays import plain
 from dualgap.finish import finish
 from dualgap.formulations import FORMULATIONS, Model, build, parametric_values, recover
 from dualgap.kernels.factor import Factor
@@ -24,7 +25,7 @@ from dualgap.kernels.linear_gram import LinearGram
 from dualgap.kernels.row_blocks import RowBlocks
 from dualgap.kernels.shifted import ShiftedGram
 from dualgap.kernels.threads import share, thread_count
-from dualgap.run import choose, solve_under
+from dualgap.run import solve_under
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,7 +61,7 @@ class LinearTask:
     weights: NDArray[np.float64]
     bias: float
     model: Model
-    kept: Kept
+    kept: Kept | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,17 +102,20 @@ class LinearSVM(CertifiedEstimator):
     def _check_data(self, X: Any, y: Any = None, *, reset: bool = True, **checks: Any) -> tuple[Any, Any]:
         """Validated X and y. Rows in C order or CSR are used where they lie: float32 stays float32."""
         targets = {} if y is None else {"y": y}
-        checked = validate_data(
-            self,
-            X,
-            dtype=[np.float64, np.float32],
-            order="C",
-            accept_sparse="csr",
-            accept_large_sparse=True,
-            reset=reset,
-            **targets,
-            **checks,
-        )
+        if reset and plain(X, y):
+            checked = validate_data(self, X, y, skip_check_array=True)
+        else:
+            checked = validate_data(
+                self,
+                X,
+                dtype=[np.float64, np.float32],
+                order="C",
+                accept_sparse="csr",
+                accept_large_sparse=True,
+                reset=reset,
+                **targets,
+                **checks,
+            )
         X, y = checked if targets else (checked, None)
         if sp.issparse(X) and not X.has_canonical_format:
             X = X.copy()  # the user's own matrix is left as it is
@@ -158,11 +162,7 @@ class LinearSVM(CertifiedEstimator):
         """Build, solve and recover one task; the table says which of C, nu and epsilon it reads."""
         parameters: dict[str, Any] = {name: float(getattr(self, name)) for name in FORMULATIONS[row].parameters}
         problem = build(row, gram, y, sample_weight=weight, parametric=phi, bias=bias, **parameters)
-        options = self._options()
-        name, module = choose(problem, self.solver)
         threads = gram.operator.threads if isinstance(gram, LinearGram) else self.n_jobs
-        if name != "dcd" and any(field.name == "n_jobs" for field in fields(module.Options)):
-            options.setdefault("n_jobs", threads)  # threads of dcd are not reproducible: only where asked for
         callback = self._session.callback(number)
         result = solve_under(
             self._session.control(number),
@@ -174,17 +174,20 @@ class LinearSVM(CertifiedEstimator):
             time_limit=self.time_limit,
             callback=callback,
             start=kept.start(problem) if isinstance(kept, Kept) else None,
-            **options,
+            offered={"n_jobs": threads},
+            **self._options(),
         )
         if self.solver == "auto" and self.gap_tol is None:
             result = finish(problem, result, max_iter=self.max_iter, callback=callback)
         model = recover(problem, result.a, result.eta)
-        used = np.flatnonzero(model.coefficients)
-        weights = Factor(X, n_jobs=threads).transposed(model.coefficients[used], used)
         free = model.bias
         if isinstance(gram, LinearGram):  # `recover` knows of the other kind
+            weights = gram.weights(model.coefficients)
             free += gram.constant * float(model.coefficients.sum())
-        return LinearTask(result, weights, free, model, Kept.of(problem, result.a))
+        else:
+            used = np.flatnonzero(model.coefficients)
+            weights = Factor(X, n_jobs=threads).transposed(model.coefficients[used], used)
+        return LinearTask(result, weights, free, model, Kept.of(problem, result.a) if self.warm_start else None)
 
     def _solve_tasks(self, task: Callable[[int, Gram], LinearTask], count: int, gram: Gram) -> list[LinearTask]:
         """Solve independent tasks over one Gram matrix: side by side where they are small, else one after another.

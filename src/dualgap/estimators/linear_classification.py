@@ -11,7 +11,7 @@ from sklearn.linear_model._base import LinearClassifierMixin, SparseCoefMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from dualgap.crammer_singer import solve_crammer_singer
-from dualgap.estimators.class_labels import encode_classes
+from dualgap.estimators.class_labels import encode_classes, weighted
 from dualgap.estimators.linear_base import BIAS_CONSTRAINTS, LINEAR_CONSTRAINTS, LinearSVM, LinearTask
 from dualgap.estimators.linear_streaming import check_streamed, solve_rows
 from dualgap.estimators.parameters import documented
@@ -142,7 +142,7 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, LinearSVM):  # type: ign
         """Weights and biases, a row a class or a single one, and how they were found."""
         self._session.open(X, weight, codes, self.classes_)
         if self.multi_class == "crammer_singer":
-            return self._fit_jointly(X, codes, weight * factors[codes])
+            return self._fit_jointly(X, codes, weighted(codes, weight, factors))
         if self.penalty == "l1":
             return self._fit_sparsely(X, codes, weight, factors)
         return self._fit_tasks(X, codes, weight, factors)
@@ -164,7 +164,7 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, LinearSVM):  # type: ign
         Against the rest, a class has its weight and the rest has none, as in LIBLINEAR.
         """
         if len(factors) == 2:
-            return 1, lambda number: (np.where(codes == 1, 1.0, -1.0), weight * factors[codes])
+            return 1, lambda number: (np.where(codes == 1, 1.0, -1.0), weighted(codes, weight, factors))
 
         def task(number: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
             mine = codes == number

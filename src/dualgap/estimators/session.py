@@ -128,6 +128,11 @@ class Session:
 
         return with_steps  # type: ignore[no-any-return]
 
+    def verdict(self) -> str:
+        """The end of a fit in words, where somebody will read them."""
+        e = self.estimator
+        return "" if self.display is None else f"{e.status_.name.lower()}, {e.certificate_}"
+
     def end(self, verdict: str | None) -> None:
         """The fit is over: with this verdict, or None where it was cut off."""
         if self.display is not None:
@@ -204,7 +209,7 @@ def controlled(fit: _Fit) -> _Fit:
                 try:
                     fitted = session.followed(fit)(self, *args, **kwargs)
                     session.control().answer()
-                    verdict = f"{self.status_.name.lower()}, {self.certificate_}"
+                    verdict = session.verdict()
                 finally:
                     session.end(verdict)
         except BaseException:

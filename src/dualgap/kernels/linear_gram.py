@@ -39,6 +39,7 @@ class LinearGram:
         self.operator = Factor(A, self.constant**0.5, n_jobs)
         self.n, self.dtype = self.operator.n, np.dtype(A.dtype)
         self.evaluations = 0
+        self._last: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
 
     @property
     def entry_cost(self) -> float:
@@ -78,11 +79,22 @@ class LinearGram:
 
     def exact(self, weights: NDArray[np.float64], rows: NDArray[np.intp] | None = None) -> NDArray[np.float64]:
         """``K[rows] @ weights`` in float64."""
-        used = np.flatnonzero(weights)
-        out = np.zeros(self.n if rows is None else len(rows))
-        if used.size:
-            self.accumulate(out, used, weights[used], rows)
-        return out
+        return self.operator.products(self._sum_of_rows(weights), rows)
+
+    def weights(self, coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
+        """``A' coefficients``, the weights of the features, in float64; at once after `exact` for the same ones."""
+        return self._sum_of_rows(coefficients)[: self.operator.features].copy()
+
+    def _sum_of_rows(self, coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
+        """``A' coefficients``, and below it that of the constant column; the last one is kept."""
+        if self._last is None or not np.array_equal(self._last[0], coefficients):
+            used = np.flatnonzero(coefficients)
+            self._last = coefficients.copy(), self.operator.transposed(coefficients[used], used)
+        return self._last[1]
+
+    def forget(self) -> None:
+        """Make the next sum of rows anew."""
+        self._last = None
 
     def separate(self) -> LinearGram:
         """The same matrix for one thread beside others."""

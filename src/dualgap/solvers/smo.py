@@ -158,27 +158,36 @@ class _Run:
         """Copy the active variables together and restrict the stored rows to their points."""
         p = self.problem
         self.active = active
-        points = np.unique(p.index[active])
+        every = active.size == p.n
+        points = p.points if every else np.unique(p.index[active])
         if points.size < _WORTH_MOVING * self.store.width:
             self.store.restrict(points)
         width = self.store.columns
-        column = p.index[active] if width is None else np.searchsorted(width, p.index[active])
+        # What changes is copied; of the rest a part is, where it is one.
+        vectors = (p.index, p.sign, self.groups.group, self.inverse, p.ridge, self.diagonal, p.lo, p.hi)
+        chosen = vectors if every else tuple(vector[active] for vector in vectors)
+        index, sign, group, inverse, ridge, diagonal, lo, hi = chosen
+        point = index.astype(np.int64, copy=False)
+        column = point if width is None else np.searchsorted(width, index).astype(np.int64, copy=False)
         self.local = {
-            "point": p.index[active].astype(np.int64),
-            "column": column.astype(np.int64),
-            "sign": p.sign[active],
-            "group": self.groups.group[active],
-            "inverse": self.inverse[active],
-            "ridge": p.ridge[active],
-            "diagonal": self.diagonal[active],
+            "point": point,
+            "column": column,
+            "sign": sign,
+            "group": group,
+            "inverse": inverse,
+            "ridge": ridge,
+            "diagonal": diagonal,
             "a": self.a[active],
             "gradient": self.gradient[active],
-            "lo": p.lo[active],
-            "hi": p.hi[active],
+            "lo": lo,
+            "hi": hi,
         }
 
     def write_back(self) -> None:
         """Put the active variables back into the full vectors."""
+        if self.active.size == self.problem.n:
+            self.a[:], self.gradient[:] = self.local["a"], self.local["gradient"]
+            return
         self.a[self.active] = self.local["a"]
         self.gradient[self.active] = self.local["gradient"]
 

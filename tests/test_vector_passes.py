@@ -1,0 +1,149 @@
+"""Compiled passes over the vectors of a problem, against the same in NumPy."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import dualgap
+from dualgap._vector_passes import ascending, certificate_terms, in_box, positive_weights, target_fault
+from dualgap.certificate import exact_gradient, judge
+from dualgap.constraints import infeasibility
+
+sys.path.insert(0, str(Path(__file__).parent))
+from problems import ROWS, data, problem
+
+
+def terms(p, a, gradient, eta):
+    residual, sums = p.e.copy(), np.zeros(p.k)
+    found = certificate_terms(a, gradient, p.f0, p.ridge, p.lo, p.hi, p.F, eta, residual, sums)
+    return *found, residual, sums
+
+
+@pytest.mark.parametrize("n", [60, 700])
+@pytest.mark.parametrize("functions", [0, 2])
+@pytest.mark.parametrize("row", ROWS)
+def test_terms_of_a_certificate(row, functions, n):
+    p = problem(row, functions=functions, n=n)
+    rng = np.random.default_rng(1)
+    most = np.where(np.isfinite(p.hi), p.hi, 2.0)
+    a = np.clip(rng.uniform(-0.5, 1.5, size=p.n), 0.0, 1.0) * most
+    gradient, eta = exact_gradient(p, a), rng.normal(size=p.k)
+    brackets, violation, energy, outside, residual, sums = terms(p, a, gradient, eta)
+    s = gradient - p.ridge * a + p.F @ eta
+    curved = p.ridge > 0.0
+    t = np.clip(-s / np.where(curved, p.ridge, 1.0), p.lo, p.hi)
+    t = np.where(curved, t, np.where(s < 0.0, p.hi, p.lo))
+    assert_allclose(brackets, ((0.5 * p.ridge * a**2 + s * a) - (0.5 * p.ridge * t**2 + s * t)).sum(), rtol=1e-10)
+    full = s + p.ridge * a
+    expected = max(full[a > p.lo].max(initial=0.0), (-full[a < p.hi]).max(initial=0.0))
+    assert_allclose(violation, expected, rtol=1e-12)
+    assert_allclose(energy, a @ (gradient + p.f0), rtol=1e-10)
+    assert outside == 0.0
+    assert_allclose(residual, p.e - p.F.T @ a, atol=1e-10 * max(1.0, np.abs(a).sum()))
+    assert_allclose(sums, np.abs(p.F).T @ np.abs(a), rtol=1e-12)
+
+
+def test_point_outside_the_box():
+    p = problem("c_svc")
+    a = np.zeros(p.n)
+    a[3], a[5] = -0.25, p.hi[5] + 0.5
+    assert terms(p, a, p.f0, np.zeros(p.k))[3] == 0.5
+    assert judge(p, a, p.f0)[0].infeasibility == infeasibility(p, a) >= 0.5
+    assert not in_box(a, p.lo, p.hi)
+    assert in_box(np.clip(a, p.lo, p.hi), p.lo, p.hi)
+    assert not in_box(np.full(p.n, np.nan), p.lo, p.hi)
+
+
+def test_overflow_proves_nothing():
+    p = problem("c_svc")
+    gradient = p.f0.copy()
+    gradient[7] = np.nan
+    brackets, violation, *_ = terms(p, np.zeros(p.n), gradient, np.zeros(p.k))
+    assert np.isnan(brackets)
+    assert np.isnan(violation)
+
+
+def test_infinite_bound_without_ridge():
+    p = problem("c_svc")
+    hi = p.hi.copy()
+    hi[2] = np.inf
+    q = dualgap.DualQP(p.gram, p.index, p.sign, 0.0, p.f0, p.lo, hi, p.F, p.e)
+    found = terms(q, np.zeros(p.n), -np.ones(p.n), np.zeros(p.k))
+    assert found[0] == found[1] == np.inf
+
+
+def test_what_is_wrong_with_targets_and_weights():
+    assert target_fault(np.array([1.0, -1.0]), True) == 0
+    assert target_fault(np.array([1.0, 0.5]), False) == 0
+    assert target_fault(np.array([1.0, 0.5]), True) == 2
+    for bad in (np.nan, np.inf, -np.inf):
+        assert target_fault(np.array([1.0, bad]), False) == 1
+        assert target_fault(np.array([0.5, bad]), True) == 1
+        assert positive_weights(np.array([1.0, bad])) == -1
+    assert positive_weights(np.array([1.0, 0.0, 2.0])) == 2
+    assert positive_weights(np.array([1.0, -1e-300])) == -1
+
+
+def test_points_in_order():
+    assert ascending(np.arange(5))
+    assert ascending(np.array([3]))
+    assert not ascending(np.array([0, 1, 1]))
+    assert not ascending(np.array([0, 2, 1]))
+
+
+def test_what_a_problem_knows_of_itself():
+    flat, squared = problem("c_svc"), problem("squared_hinge")
+    assert (flat.whole, flat.ridgeless, flat.curved, flat.bounded) == (True, True, False, True)
+    assert (squared.ridgeless, squared.curved, squared.bounded) == (False, True, False)
+    pairs = problem("eps_svr")
+    assert not pairs.whole
+    a = np.random.default_rng(0).uniform(size=flat.n)
+    expected = np.bincount(flat.index, weights=flat.sign * a, minlength=flat.gram.n)
+    assert np.array_equal(flat.on_points(a), expected)
+
+
+def test_index_outside_the_matrix():
+    p = problem("c_svc")
+    for wrong in (-1, p.gram.n):
+        index = p.index.copy()
+        index[4] = wrong
+        with pytest.raises(ValueError, match=rf"index must lie in \[0, {p.gram.n}\)"):
+            dualgap.DualQP(p.gram, index, p.sign, p.ridge, p.f0, p.lo, p.hi, p.F, p.e)
+
+
+@pytest.mark.parametrize("row", ["c_svc", "nu_svc", "eps_svr", "one_class"])
+@pytest.mark.parametrize("functions", [0, 2])
+def test_some_points_are_those_of_weight_above_zero(row, functions):
+    X, y, t = data()
+    gram = dualgap.make_gram(X, dualgap.Kernel("rbf", gamma=0.3))
+    target = {"c_svc": y, "nu_svc": y, "eps_svr": t, "one_class": None}[row]
+    points = np.flatnonzero(np.arange(60) % 3 > 0)
+    weight = np.where(np.arange(60) % 3 > 0, 1.0 + np.arange(60) % 2, 0.0)
+    phi = np.column_stack([X[:, 0], X[:, 1] ** 2]) if functions else None
+    one = dualgap.build(row, gram, target, sample_weight=weight, parametric=phi)
+    other = dualgap.build(
+        row,
+        gram,
+        None if target is None else target[points],
+        sample_weight=weight[points],
+        parametric=None if phi is None else phi[points],
+        points=points,
+    )
+    for name in ("index", "sign", "ridge", "f0", "lo", "hi", "F", "e"):
+        assert np.array_equal(getattr(one, name), getattr(other, name)), name
+    assert one.columns == other.columns
+
+
+def test_problem_keeps_no_array_of_the_callers():
+    X, y, _ = data()
+    gram = dualgap.make_gram(X, dualgap.Kernel("rbf", gamma=0.3))
+    weight = np.ones(60)
+    p = dualgap.build("c_svc", gram, y, sample_weight=weight)
+    sign, hi = p.sign.copy(), p.hi.copy()
+    y *= -1.0
+    weight *= 2.0
+    assert np.array_equal(p.sign, sign)
+    assert np.array_equal(p.hi, hi)
