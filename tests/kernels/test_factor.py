@@ -41,6 +41,13 @@ def test_products(kind, constant):
     # Dense float32 rows are scaled and multiplied as they are: a Hessian may be rounded, a gradient may not.
     rough = 1e-5 if kind == "dense32" else 1e-12
     assert np.allclose(factor.cross(rows, weights), X[rows].T @ (weights[:, None] * X[rows]), rtol=rough, atol=rough)
+    assert np.allclose(factor.cross(rows), X[rows].T @ X[rows], rtol=rough, atol=rough)
+    signs = np.sign(rng.normal(size=120))
+    out = np.empty(120)
+    assert factor.products(p, rows, signs, out) is out
+    assert np.allclose(out, signs * (X[rows] @ p), rtol=1e-12, atol=1e-12)
+    some = c * (rng.random(120) < 0.5)
+    assert np.allclose(factor.combined(some, signs, rows), X[rows].T @ (signs * some), rtol=1e-12, atol=1e-12)
     assert np.allclose(factor.inner(rows), X[rows] @ X[rows].T, rtol=1e-12, atol=1e-12)
     assert np.allclose(factor.inner(rows, rows[:7]), X[rows] @ X[rows[:7]].T, rtol=1e-12, atol=1e-12)
     assert np.allclose(factor.squared_norms(), (X * X).sum(axis=1), rtol=1e-12)
@@ -55,6 +62,9 @@ def test_threads_change_nothing(kind):
     one, four = Factor(A, n_jobs=1), Factor(A, n_jobs=4)
     assert np.array_equal(one.products(p), four.products(p))
     assert np.array_equal(one.transposed(c, rows), four.transposed(c, rows))
+    signs, some = np.sign(c), np.maximum(c, 0.0)
+    assert np.array_equal(one.combined(some, signs, rows), four.combined(some, signs, rows))
+    assert np.array_equal(one.cross(rows[:5000]), four.cross(rows[:5000]))
 
 
 def test_nothing_chosen():
@@ -62,6 +72,7 @@ def test_nothing_chosen():
     none = np.zeros(0, dtype=np.intp)
     assert np.array_equal(factor.transposed(np.zeros(0), none), np.zeros(37))
     assert np.array_equal(factor.cross(none, np.zeros(0)), np.zeros((37, 37)))
+    assert np.array_equal(factor.combined(np.zeros(3), np.ones(3), np.arange(3)), np.zeros(37))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -84,3 +95,18 @@ def test_linear_gram_is_the_matrix(kind):
 def test_negative_constant_is_refused():
     with pytest.raises(ValueError, match="constant must not be negative; got -1"):
         LinearGram(np.eye(3), -1.0)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("d", [1, 7, 8, 22, 64, 65, 130])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_cross_products_by_tiles_and_by_blas(dtype, d, weighted):
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(700, d)).astype(dtype)
+    rows = np.sort(rng.permutation(700)[:601])  # more than one block, the last of them not full
+    weights = rng.random(601) if weighted else None
+    wide = X[rows].astype(np.float64)
+    expected = wide.T @ (wide if weights is None else weights[:, None] * wide)
+    square = Factor(X).cross(rows, weights)
+    assert np.allclose(square, expected, rtol=1e-12, atol=1e-11)
+    assert np.array_equal(square, square.T)

@@ -4,6 +4,7 @@ Everything a linear method needs of its data, in float64 whatever the data is ke
 
     products(p)            A p
     transposed(c, rows)    A[rows]' c
+    combined(a, sign, rows)  A[rows]' (sign * a)
     cross(rows, weights)   A[rows]' diag(weights) A[rows]
     inner(rows, columns)   A[rows] A[columns]'
 
@@ -20,6 +21,7 @@ import numba as nb
 import numpy as np
 import scipy.sparse as sp
 
+from dualgap.kernels.cross_tiles import add_cross, padded
 from dualgap.kernels.linear_rows import FUSED, add_row, dot_row, rows_of
 from dualgap.kernels.threads import share_parts, thread_count
 
@@ -32,6 +34,8 @@ _PART = 2_000_000
 _SUMS = 16
 # Squares likewise, within these bytes.
 _SQUARES, _SQUARE_BYTES = 8, 1 << 27
+# Multiplications for each entry of a square from which a part is worth a square of its own, which must be added up.
+_WORTH_A_SQUARE = 8
 
 
 class Factor:
@@ -65,17 +69,24 @@ class Factor:
         """What a product with the whole matrix takes, roughly: an entry waits for memory, a sparse one for a weight."""
         return 1e-9 * self.n * self.row_length * (1.2 if self.sparse else 0.5) / self.threads
 
-    def products(self, p: NDArray[np.float64], rows: NDArray[np.intp] | None = None) -> NDArray[np.float64]:
-        """``A[rows] p``."""
+    def products(
+        self,
+        p: NDArray[np.float64],
+        rows: NDArray[np.intp] | None = None,
+        sign: NDArray[np.float64] | None = None,
+        out: NDArray[np.float64] | None = None,
+    ) -> NDArray[np.float64]:
+        """``A[rows] p``, times one `sign` a row where given, written to `out` where given."""
         count = self.n if rows is None else len(rows)
-        out = np.empty(count)
+        out = np.empty(count) if out is None else out
+        signs = _UNIT if sign is None else sign
         chosen = _ALL if rows is None else rows
         shift = self.constant * float(p[-1]) if self.d > self.features else 0.0
         weights = np.ascontiguousarray(p[: self.features])
         arrays = self._rows.arrays
 
         def part(begin: int, end: int) -> None:
-            _products(*arrays, weights, shift, chosen, begin, end, out)
+            _products(*arrays, weights, shift, chosen, signs, begin, end, out)
 
         share_parts(part, count, self._step(count), self.threads)
         return out
@@ -99,35 +110,70 @@ class Factor:
             out[-1] = self.constant * float(c.sum())
         return out
 
-    def cross(self, rows: NDArray[np.intp], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """``A[rows]' diag(weights) A[rows]`` for non-negative weights, symmetric."""
-        d, f = self.d, self.features
-        out = np.zeros((d, d))
-        roots = np.sqrt(weights)
-        # Every part has a square of its own: as many as fit, and few enough to be long.
-        parts = min(_SQUARES, max(1, _SQUARE_BYTES // (8 * f * f)))
-        step = max(64, -(-len(rows) // parts))
-        squares = np.zeros((max(1, -(-len(rows) // step)), f, f))
+    def combined(
+        self, a: NDArray[np.float64], sign: NDArray[np.float64], rows: NDArray[np.intp]
+    ) -> NDArray[np.float64]:
+        """``A[rows]' (sign * a)``; rows whose entry of `a` is 0 are not read."""
+        count = len(rows)
+        out = np.zeros(self.d)
+        arrays = self._rows.arrays
+        step = max(self._step(count), -(-count // _SUMS))
+        sums = np.zeros((-(-count // step), self.features))
+        totals = np.zeros(len(sums))
 
         def part(begin: int, end: int) -> None:
-            if self.sparse:
-                A = self.A
-                _sparse_cross(A.data, A.indices, A.indptr, weights, rows, begin, end, squares[begin // step])
-            else:
-                square = squares[begin // step]
-                for start in range(begin, end, _TALL):
-                    stop = min(end, start + _TALL)
-                    scaled = roots[start:stop, None] * self.A[rows[start:stop]]
-                    square += scaled.T @ scaled
+            number = begin // step
+            totals[number] = _combined(*arrays, a, sign, rows, begin, end, sums[number])
+
+        share_parts(part, count, step, self.threads)
+        out[: self.features] = sums.sum(axis=0)
+        if self.d > self.features:
+            out[-1] = self.constant * float(totals.sum())
+        return out
+
+    def cross(self, rows: NDArray[np.intp], weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+        """``A[rows]' diag(weights) A[rows]`` for non-negative weights (ones where None), symmetric."""
+        d, f = self.d, self.features
+        out = np.zeros((d, d))
+        # Every part has a square of its own: as many as fit, few enough to be long, and worth adding up.
+        parts = min(_SQUARES, max(1, _SQUARE_BYTES // (8 * f * f)))
+        worth = int(_WORTH_A_SQUARE * f * f / self.row_length**2)
+        step = max(64, worth, -(-len(rows) // parts))
+        tiled = not self.sparse and f <= _TILED
+        side = padded(f) if tiled else f
+        squares = np.zeros((max(1, -(-len(rows) // step)), side, side))
+        work = self._sparse_part if self.sparse else self._tiled_part if tiled else self._dense_part
+
+        def part(begin: int, end: int) -> None:
+            work(rows, weights, begin, end, squares[begin // step])
 
         share_parts(part, len(rows), step, self.threads)
-        square = squares.sum(axis=0)
-        out[:f, :f] = np.tril(square) + np.tril(square, -1).T if self.sparse else square
+        square = squares.sum(axis=0) if len(squares) > 1 else squares[0]
+        square = square[:f, :f]
+        out[:f, :f] = np.tril(square) + np.tril(square, -1).T if self.sparse or tiled else square
         if d > f:
-            column = self.transposed(weights, rows)
+            each = np.ones(len(rows)) if weights is None else weights
+            column = self.transposed(each, rows)
             out[:f, f] = out[f, :f] = self.constant * column[:f]
-            out[f, f] = self.constant**2 * float(weights.sum())
+            out[f, f] = self.constant**2 * float(each.sum())
         return out
+
+    def _sparse_part(self, rows: Any, weights: Any, begin: int, end: int, square: NDArray[np.float64]) -> None:
+        A = self.A
+        _sparse_cross(A.data, A.indices, A.indptr, _UNIT if weights is None else weights, rows, begin, end, square)
+
+    def _tiled_part(self, rows: Any, weights: Any, begin: int, end: int, square: NDArray[np.float64]) -> None:
+        unit = _UNIT if weights is None else weights
+        add_cross(self._rows.values, self.features, rows, unit, begin, end, square.reshape(-1))
+
+    def _dense_part(self, rows: Any, weights: Any, begin: int, end: int, square: NDArray[np.float64]) -> None:
+        roots = _UNIT if weights is None else np.sqrt(weights[begin:end])
+        scaled = np.empty((min(_TALL, end - begin), self.features))
+        for start in range(begin, end, _TALL):
+            stop = min(end, start + _TALL)
+            block = scaled[: stop - start]
+            _scaled_rows(self._rows.values, rows[start:stop], roots[start - begin : stop - begin], block)
+            square += block.T @ block
 
     def inner(self, rows: NDArray[np.intp], columns: NDArray[np.intp] | None = None) -> NDArray[np.float64]:
         """``A[rows] A[columns]'`` as a dense matrix; `columns` are the rows themselves where None."""
@@ -153,18 +199,22 @@ class Factor:
         return out + self.constant**2
 
 
+# Features up to which cross products of dense rows are made by our own tiles; beyond them BLAS is quicker.
+_TILED = 64
 _ALL = np.zeros(0, dtype=np.intp)  # stands for "all rows" in compiled code
-# Rows whose scaled copies are multiplied at a time: a few megabytes, and long enough for BLAS to be at its speed.
-_TALL = 4096
+_UNIT = np.zeros(0)  # and this for signs or weights that are all 1
+# Rows whose scaled copies are multiplied at a time: they stay in cache, and are enough for BLAS to be at its speed.
+_TALL = 1024
 # Sums may be taken in any order within a row: that is what lets the compiler use vector instructions.
 _ANY_ORDER = {"reassoc", "contract", "nsz"}
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FUSED)
-def _products(indptr, indices, values, p, shift, rows, begin, end, out):  # type: ignore[no-untyped-def]
+def _products(indptr, indices, values, p, shift, rows, signs, begin, end, out):  # type: ignore[no-untyped-def]
     for r in range(begin, end):
         i = rows[r] if rows.size else r
-        out[r] = dot_row(indptr, indices, values, i, p) + shift
+        value = dot_row(indptr, indices, values, i, p) + shift
+        out[r] = signs[r] * value if signs.size else value
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FUSED)
@@ -173,17 +223,40 @@ def _transposed(indptr, indices, values, c, rows, begin, end, out):  # type: ign
         add_row(indptr, indices, values, rows[r], c[r], out)
 
 
+@nb.njit(cache=True, nogil=True, fastmath=FUSED)
+def _combined(indptr, indices, values, a, sign, rows, begin, end, out):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for r in range(begin, end):
+        if a[r] != 0.0:
+            add_row(indptr, indices, values, rows[r], sign[r] * a[r], out)
+            total += sign[r] * a[r]
+    return total
+
+
+@nb.njit(cache=True, nogil=True)
+def _scaled_rows(values, rows, roots, out):  # type: ignore[no-untyped-def]
+    d = out.shape[1]
+    for r in range(rows.size):
+        first = rows[r] * d
+        root = roots[r] if roots.size else 1.0
+        for j in range(d):
+            out[r, j] = root * np.float64(values[first + j])
+
+
 @nb.njit(cache=True, nogil=True)
 def _sparse_cross(data, indices, indptr, weights, rows, begin, end, square):  # type: ignore[no-untyped-def]
     """Lower triangle of the sum of outer products (the indices of a row are sorted)."""
+    flat, d = square.reshape(-1), np.uint64(square.shape[1])
+    one = np.uint64(1)
     for r in range(begin, end):
         i = rows[r]
-        first, last = indptr[i], indptr[i + 1]
+        first, last = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
+        weight = weights[r] if weights.size else 1.0
         for q in range(first, last):
-            factor = weights[r] * data[q]
-            line = square[indices[q]]
-            for o in range(first, q + 1):
-                line[indices[o]] += factor * data[o]
+            factor = weight * data[q]
+            line = np.uint64(indices[q]) * d  # unsigned positions spare the test for negative ones
+            for o in range(first, q + one):
+                flat[line + np.uint64(indices[o])] += factor * data[o]
 
 
 @nb.njit(cache=True, nogil=True, fastmath=_ANY_ORDER)

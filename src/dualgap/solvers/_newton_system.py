@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.linalg as sla
+from scipy.linalg import lapack
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,6 +33,8 @@ _SQUARE_MOST = 6000
 # Conjugate gradients: steps at most, and the largest eigenvalue of BB' as a share of its trace, estimated by this many
 # steps of the power method on this many rows.
 _CG_MOST, _POWER_STEPS, _POWER_ROWS = 2000, 4, 512
+# Fewer steps than these are never enough.
+_FEW_STEPS = 10
 # Damping of the multipliers' block, relative to what one free variable would give: it decides only where none is free.
 _DAMPING = 1e-4
 
@@ -74,30 +77,24 @@ class System:
 
     @property
     def _damping(self) -> float:
-        return _DAMPING * self.scale
+        return damping(self.scale)
 
     # -- costs, in nanoseconds -----------------------------------------------------------------------------------
 
     def _cost_of_features(self) -> float:
-        d, j, length = self.factor.d, self.points.size, self.factor.row_length
-        each = _SPARSE if self.factor.sparse else _DENSE
-        return 0.5 * length * length * j * each + _FACTORISE * d**3 / 3 if d <= _SQUARE_MOST else np.inf
+        return cost_of_features(self.factor, self.points.size)
 
     def _cost_of_rows(self) -> float:
-        j, length = self.points.size, self.factor.row_length
-        # A product of two sparse matrices costs some three times as much as one with a vector.
-        each = 3 * _SPARSE if self.factor.sparse else _DENSE
-        return length * j * j * each + _FACTORISE * j**3 / 3 if j <= _SQUARE_MOST else np.inf
+        return cost_of_rows(self.factor, self.points.size)
 
     def _cost_of_steps(self) -> float:
         """Steps of conjugate gradients grow with the root of the condition number."""
-        j, length = self.points.size, self.factor.row_length
         least = min(self._cost_of_features(), self._cost_of_rows())
-        each = 2.0 * length * j * (_SPARSE if self.factor.sparse else _STREAMED)
-        if 10 * each > least:
-            return np.inf  # not even ten steps would pay
+        each = cost_of_a_step(self.factor, self.points.size)
+        if _FEW_STEPS * each > least:
+            return np.inf  # not even that few would pay
         steps = min(float(_CG_MOST), 3.0 * np.sqrt(1.0 + self._largest_eigenvalue() * float(self.D.max())))
-        return each * max(steps, 10.0)
+        return each * max(steps, float(_FEW_STEPS))
 
     def _largest_eigenvalue(self) -> float:
         """Of BB', from some of its rows."""
@@ -117,16 +114,8 @@ class System:
     # -- three ways ----------------------------------------------------------------------------------------------
 
     def _by_features(self, g: NDArray[np.float64], g_eta: NDArray[np.float64]) -> Pair:
-        d, k = self.factor.d, self.F.shape[1]
-        M = np.empty((d + k, d + k))
-        M[:d, :d] = self.factor.cross(self.points, self.D)
-        M[np.arange(d), np.arange(d)] += 1.0
-        for c in range(k):
-            M[:d, d + c] = M[d + c, :d] = self.factor.transposed(self.sign * self.D * self.F[:, c], self.points)
-        M[d:, d:] = self.F.T @ (self.D[:, None] * self.F) + self._damping * np.eye(k)
-        cholesky = sla.cho_factor(M, lower=True, overwrite_a=True, check_finite=False)
-        solved = sla.cho_solve(cholesky, np.concatenate([g, g_eta]), check_finite=False)
-        return -solved[:d], -solved[d:]
+        G = weighted_cross(self.factor, self.points, self.sign, self.F, self.D)
+        return solve_by_features(G, 1.0, self._damping, g, g_eta)
 
     def _by_rows(self, g: NDArray[np.float64], g_eta: NDArray[np.float64]) -> Pair:
         k = self.F.shape[1]
@@ -163,3 +152,68 @@ class System:
             p = r + (new / rr) * p
             rr = new
         return x[:d], x[d:]
+
+
+def cost_of_features(factor: Factor, rows: int) -> float:
+    """Nanoseconds of a system over the features, of whose matrix so many rows of A must be added up."""
+    d, length = factor.d, factor.row_length
+    each = _SPARSE if factor.sparse else _DENSE
+    return 0.5 * length * length * rows * each + _FACTORISE * d**3 / 3 if d <= _SQUARE_MOST else np.inf
+
+
+def cost_of_rows(factor: Factor, free: int) -> float:
+    """Nanoseconds of a system over so many free variables."""
+    # A product of two sparse matrices costs some three times as much as one with a vector.
+    each = 3 * _SPARSE if factor.sparse else _DENSE
+    return factor.row_length * free * free * each + _FACTORISE * free**3 / 3 if free <= _SQUARE_MOST else np.inf
+
+
+def cost_of_a_step(factor: Factor, free: int) -> float:
+    """Nanoseconds of one step of conjugate gradients."""
+    return 2.0 * factor.row_length * free * (_SPARSE if factor.sparse else _STREAMED)
+
+
+def best_by_features(factor: Factor, rows: int, free: int) -> bool:
+    """Whether no other way can be quicker than a matrix over the features for which so many rows must be read."""
+    cost = cost_of_features(factor, rows)
+    return cost <= cost_of_rows(factor, free) and cost <= _FEW_STEPS * cost_of_a_step(factor, free)
+
+
+def weighted_cross(
+    factor: Factor,
+    points: NDArray[np.intp],
+    sign: NDArray[np.float64],
+    F: NDArray[np.float64],
+    weights: NDArray[np.float64] | None,
+) -> NDArray[np.float64]:
+    """``Z' diag(weights) Z``, ``Z = [B F]``, for variables of these points, signs and constraints; None: weights 1."""
+    d, k = factor.d, F.shape[1]
+    out = np.empty((d + k, d + k))
+    out[:d, :d] = factor.cross(points, weights)
+    if k:
+        weighted = F if weights is None else weights[:, None] * F
+        for c in range(k):
+            out[:d, d + c] = out[d + c, :d] = factor.transposed(sign * weighted[:, c], points)
+        out[d:, d:] = F.T @ weighted
+    return out
+
+
+def solve_by_features(
+    G: NDArray[np.float64], scale: float, damping: float, g: NDArray[np.float64], g_eta: NDArray[np.float64]
+) -> Pair:
+    """The step where ``scale * G`` is the weighted cross product of the free rows."""
+    d = g.size
+    M = scale * G
+    diagonal = M.ravel()[:: len(M) + 1]
+    diagonal[:d] += 1.0
+    diagonal[d:] += damping
+    # The transpose is what LAPACK takes without a copy; M is symmetric.
+    _, solved, failed = lapack.dposv(M.T, np.concatenate([g, g_eta]), lower=1, overwrite_a=1, overwrite_b=1)
+    if failed:
+        raise np.linalg.LinAlgError(f"the matrix of a Newton step is not positive definite (pivot {failed})")
+    return -solved[:d], -solved[d:]
+
+
+def damping(scale: float) -> float:
+    """Of the multipliers' block, where `scale` is what one free variable gives."""
+    return _DAMPING * scale

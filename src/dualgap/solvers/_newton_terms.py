@@ -14,11 +14,14 @@ Loops are free of branches and may add up in any order, so that they run on vect
 from __future__ import annotations
 
 import numba as nb
+import numpy as np
 
 # mypy: disable-error-code="no-untyped-def"
 
 
 _ANY_ORDER = {"reassoc", "contract", "nsz"}
+# Variables in a block of a pass that comes back to them: their vectors together stay in the first-level cache.
+_BLOCK = 512
 
 
 @nb.njit(cache=True, nogil=True, fastmath=_ANY_ORDER)
@@ -54,3 +57,50 @@ def along(raw, give, move, length, lo, hi, begin, end, sums):
         first -= min(max(value, lo[i]), hi[i]) * move[i]
         second += move[i] * change if lo[i] < value < hi[i] else 0.0
     sums[0], sums[1] = first, second
+
+
+@nb.njit(cache=True, nogil=True, fastmath=_ANY_ORDER)
+def advance(raw, s, t, give, move, length, lo, hi, ridge, begin, end, turned, rest, sums):
+    """Go `length` along `move`: slopes, answers before and after they are clipped, and `sums` as `settle` has them.
+
+    Answers that moved are listed in ``turned[begin:count]``, by how much in ``rest[begin:count]``; count is returned.
+    Blocks stay in the first-level cache; each loop writes to one array, because LLVM gives up vectors where too many
+    might overlap.
+    """
+    count = begin
+    part = np.zeros(3)
+    sums[:] = 0.0
+    for first in range(begin, end, _BLOCK):
+        last = min(end, first + _BLOCK)
+        for i in range(first, last):
+            s[i] += length * move[i]
+        for i in range(first, last):
+            raw[i] -= give[i] * (length * move[i])
+        for i in range(first, last):
+            rest[i] = min(max(raw[i], lo[i]), hi[i]) - t[i]
+        settle(raw, s, lo, hi, ridge, first, last, t, part)
+        sums[0] += part[0]
+        sums[1] += part[1]
+        sums[2] = max(sums[2], part[2])
+        for i in range(first, last):
+            if rest[i] != 0.0:
+                rest[count], turned[count] = rest[i], i
+                count += 1
+    return count
+
+
+@nb.njit(cache=True, nogil=True)
+def changes(t, lo, hi, inside, begin, end, entering, leaving, counts):
+    """List the variables that have become free since `inside` was true (``entering[begin:]``), or have ceased to be.
+
+    `counts` is how many these are, either way, and how many are free in all.
+    """
+    came = went = free = 0
+    for i in range(begin, end):
+        now, was = (lo[i] < t[i]) & (t[i] < hi[i]), inside[i]
+        free += now
+        # Each stays in its list if it belongs there.
+        entering[begin + came] = leaving[begin + went] = i
+        came += now & (not was)
+        went += was & (not now)
+    counts[0], counts[1], counts[2] = came, went, free

@@ -38,12 +38,11 @@ import numpy as np
 from dualgap.constraints import InfeasibleProblemError, feasible_start
 from dualgap.feasibility import Basis, orthonormal, restored
 from dualgap.kernels.factor import Factor
-from dualgap.kernels.threads import share_parts, thread_count
 from dualgap.multipliers import best_multipliers
 from dualgap.problem import DualQP
 from dualgap.result import Outcome, Snapshot, Status
+from dualgap.solvers._newton_steps import Steps
 from dualgap.solvers._newton_system import System
-from dualgap.solvers._newton_terms import along, settle
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -56,19 +55,16 @@ _FALLS, _EASY, _HARD = (10.0, 2.0, 5.0), 4, 12
 # An inner problem is solved until what is left of its gradient is this share of the gap; a thousandth of it, and so on,
 # where the weights that the answers themselves give have more than twice the gap. Below the least it is rounding.
 _INNER_SHARE, _INNER_LESS, _INNER_LEAST = 0.1, 1e-3, 1e-16
-# A step is long enough where the derivative along it has fallen to this share.
-_SEARCH_SHARE = 0.1
-_SEARCH_MOST = 40
 # Newton steps in one round at most: a round that needs more has a weight that is too small, and is cut short.
 _STEPS_MOST = 40
 # Rounds without less gap after which the arithmetic is exhausted.
 _PATIENCE = 8
 # Newton steps that runs from a fair start took, give or take a factor of two (a9a, reuters, news20, mnist).
 _EXPECTED_STEPS = 30
-# Variables in a part of a pass: half a millisecond.
-_PART = 1 << 17
-# From this many variables on a random eighth is solved first, to this relative gap.
-_SAMPLED, _SAMPLE, _SAMPLE_GAP = 1 << 15, 8, 1e-2
+# Answers with this share of the gap that is asked for, as it is believed, are shown without a product with A.
+_NEAR = 0.1
+# From this many variables on one of every so many is solved first, to this relative gap.
+_SAMPLED, _SAMPLE, _SAMPLE_GAP = 1 << 14, 8, 1e-2
 
 
 @dataclass(frozen=True)
@@ -123,45 +119,20 @@ def expected_seconds(problem: DualQP, a: NDArray[np.float64]) -> float:
     return _EXPECTED_STEPS * (3.0 * factor.product_seconds() + system.seconds())
 
 
-class _Run:
-    """One run: the dual point, the weights and multipliers, the slopes they give."""
+class _Run(Steps):
+    """One run: from a start through its rounds, with looks at the answers between them."""
 
     def __init__(
         self, problem: DualQP, options: Options, callback: Callable[[Snapshot], bool], a: NDArray[np.float64]
     ) -> None:
-        gram = problem.gram
-        self.problem, self.options, self.callback = problem, options, callback
-        self.shown = self.a = a
-        self.factor = Factor(gram.factor, getattr(gram, "constant", 0.0) ** 0.5, options.n_jobs)
-        self.threads = thread_count(options.n_jobs)
-        points = problem.points
-        self.rows = None if points.size == self.factor.n else points
-        self.at = None if points.size == problem.n else np.searchsorted(points, problem.index)
-        self.t = np.empty(problem.n)
-        self.iteration = 0
+        super().__init__(problem, a, options.n_jobs)
+        self.options, self.callback = options, callback
+        self.shown = a
         self.enough = options.gap_tol  # relative gap at which a round looks up
         self.sampled = self.solved = False
         self.share, self.own_gap, self.least_own_gap = _INNER_SHARE, np.inf, np.inf
-        self.smooth = bool(np.all(problem.ridge > 0.0))
+        self.near = False  # whether slopes at w stand for those at v
         self.basis: Basis | None = None
-
-    # -- products ------------------------------------------------------------------------------------------------
-
-    def _weights(self, a: NDArray[np.float64]) -> NDArray[np.float64]:
-        """``A'S a``."""
-        used = np.flatnonzero(a)
-        return self.factor.transposed((self.problem.sign * a)[used], self.problem.index[used])
-
-    def _products(self, p: NDArray[np.float64]) -> NDArray[np.float64]:
-        """``S A p``, a value a variable."""
-        values = self.factor.products(p, self.rows)
-        return self.problem.sign * (values if self.at is None else values[self.at])
-
-    def _over_variables(self, task: Callable[[int, int, NDArray[np.float64]], None], width: int) -> NDArray[np.float64]:
-        """Sums over all variables, a row a part."""
-        sums = np.zeros((-(-self.problem.n // _PART), width))
-        share_parts(lambda b, e: task(b, e, sums[b // _PART]), self.problem.n, _PART, self.threads)
-        return sums
 
     # -- the start -----------------------------------------------------------------------------------------------
 
@@ -177,6 +148,8 @@ class _Run:
     def _first_weight(self) -> float:
         """A weight that lets a variable cross its box where slopes change by as much as they differ."""
         p = self.problem
+        if self.smooth:
+            return 1.0
         width = (p.hi - p.lo)[(p.ridge == 0.0) & (p.hi > p.lo)]
         if width.size == 0:
             return 1.0
@@ -184,13 +157,14 @@ class _Run:
         return spread / float(np.median(width))
 
     def begin_at_sample(self) -> Outcome | None:
-        """Weights and multipliers of a random eighth of the variables, solved first; an outcome where the run is over.
+        """Weights and multipliers of one variable of every eight, solved first; an outcome where the run is over.
 
         Bounds are widened and ridges narrowed by as much as there are fewer variables, so that the sample's weights are
         near those of all. Variables outside it begin at the bound that their slope asks for.
         """
         p = self.problem
-        chosen = np.sort(np.random.default_rng(0).permutation(p.n)[: p.n // _SAMPLE])
+        count = p.n // _SAMPLE
+        chosen = np.arange(count) * _SAMPLE + np.random.default_rng(0).integers(0, _SAMPLE, count)
         ratio = p.n / chosen.size
         parts = (p.ridge[chosen] / ratio, p.f0[chosen], p.lo[chosen] * ratio, p.hi[chosen] * ratio)
         sample = DualQP(p.gram, p.index[chosen], p.sign[chosen], *parts, p.F[chosen], p.e)
@@ -208,7 +182,12 @@ class _Run:
         if outcome.status in (Status.STOPPED, Status.MAX_ITER):
             return Outcome(self.shown, self.iteration, outcome.status)
         self.w, self.eta, self.kappa = run.w, run.eta, run.kappa * ratio
-        self.s = self._products(self.w) + p.f0 + p.F @ self.eta
+        self.s = self._products(self.w)
+        self.s += p.f0
+        if p.k:
+            self.s += p.F @ self.eta
+        if self.smooth:
+            return None
         corner = np.where(self.s < 0.0, p.hi, p.lo)
         self.a = np.where(np.isfinite(corner), corner, p.lo)
         self.a[chosen] = run.t / ratio
@@ -246,11 +225,7 @@ class _Run:
     def _newton(self) -> Outcome | None:
         """Newton's method for one round; an outcome where the run is over."""
         p, options = self.problem, self.options
-        weight = np.where(p.ridge > 0.0, 0.0, self.kappa)
-        self.give = 1.0 / (p.ridge + weight)
-        self.raw = self.give * (weight * self.a - self.s)
-        self._settle()
-        self.v = self._weights(self.t)
+        self._begin_round()
         begun = self.iteration
         for _ in range(_STEPS_MOST):
             g, g_eta = self.w - self.v, p.e - p.F.T @ self.t
@@ -258,7 +233,7 @@ class _Run:
             self.gap = left + self.lack
             primal = 0.5 * float(self.w @ self.w) + float(p.e @ self.eta) - self.least
             self.solved = solved = left <= self.share * self.lack
-            if self.gap <= 0.5 * self.enough * abs(primal) or (self.violation <= 0.5 * options.tol and solved):
+            if self._enough(g, primal) or (self.violation <= 0.5 * options.tol and solved):
                 done = self._look()
                 if done is not None or (solved and self.precise()):
                     return done
@@ -272,9 +247,24 @@ class _Run:
                 return Outcome(self.shown, self.iteration, Status.MAX_ITER)
             if not self._step(g, g_eta):
                 break
+        self.near = False
         # A smooth problem has one round, and a point no step can move is as good as it gets.
         self.solved = self.solved or self.smooth or self.iteration < begun + _STEPS_MOST
         return self._look()
+
+    def _enough(self, g: NDArray[np.float64], primal: float) -> bool:
+        """Whether the answers are believed to be good enough by their own weights, which differ from w by g.
+
+        A squared loss is a quadratic function between the two, whose matrix is that of the last step.
+        """
+        self.near = False
+        if self.sampled and self.smooth and self.fall <= self.enough * abs(primal):
+            return True  # the step that was to bring no more than this has been made
+        if self.gap > 0.5 * self.enough * abs(primal):
+            return False
+        bend = self.kept.bend(g, self._scale()) if self.smooth and not self.sampled else None
+        self.near = bend is not None and self.problem.k == 0 and 0.5 * bend <= _NEAR * self.enough * abs(primal)
+        return bend is None or 0.5 * bend <= self.enough * abs(primal)
 
     def precise(self) -> bool:
         """Whether the answers are as good by their own weights as by those they were made for; else more is asked."""
@@ -283,39 +273,41 @@ class _Run:
         self.share *= _INNER_LESS
         return False
 
-    def _lack(self, a: NDArray[np.float64], slopes: NDArray[np.float64]) -> float:
-        """The gap that a point has at its own slopes."""
-        p, ignored = self.problem, np.empty(a.size)
-
-        def part(begin: int, end: int, sums: NDArray[np.float64]) -> None:
-            settle(a, slopes, p.lo, p.hi, p.ridge, begin, end, ignored, sums)
-
-        return float(self._over_variables(part, 3)[:, 0].sum())
-
-    def _settle(self) -> None:
-        p = self.problem
-
-        def part(begin: int, end: int, sums: NDArray[np.float64]) -> None:
-            settle(self.raw, self.s, p.lo, p.hi, p.ridge, begin, end, self.t, sums)
-
-        sums = self._over_variables(part, 3)
-        self.lack, self.least = float(sums[:, 0].sum()), float(sums[:, 1].sum())
-        self.violation = float(sums[:, 2].max())
-
     def _look(self) -> Outcome | None:
         """Show the answers to whoever watches, with their own gradient; an outcome where that ends the run."""
         p = self.problem
         if self.sampled:
             return Outcome(self.t, self.iteration, Status.CONVERGED)
+        if self.near:
+            return self._show_as_believed()
         a = self._on_constraints() if p.k else self.t.copy()
-        v = self._weights(a) if p.k else self.v
-        gradient = self._products(v) + p.f0 + p.ridge * a
-        slopes = gradient - p.ridge * a + p.F @ self.eta
-        self.own_gap = self._lack(a, slopes)
+        if not self.known:
+            self.v, self.known = self._weights(self.t), True
+        slopes = self._products(self._weights(a) if p.k else self.v)
+        slopes += p.f0
+        gradient = p.ridge * a
+        gradient += slopes
+        if p.k:
+            slopes += p.F @ self.eta
+        self.own_gap, violation = self._quality(a, slopes)
         if self.own_gap <= self.least_own_gap:
             self.shown, self.least_own_gap = a, self.own_gap
-        violation = _violation(p, a, slopes + p.ridge * a)
         if self.callback(Snapshot(self.iteration, a, gradient, None, violation, 0)):
+            return Outcome(a, self.iteration, Status.STOPPED)
+        return Outcome(a, self.iteration, Status.CONVERGED) if violation <= self.options.tol else None
+
+    def _show_as_believed(self) -> Outcome | None:
+        """The same without a product: the answers' own weights are so near to w that w's slopes are as good as theirs.
+
+        The gap is what is believed of it; the violation is bounded by how far the weights are from each other.
+        """
+        p, a, g = self.problem, self.t.copy(), self.w - self.v
+        gradient = p.ridge * a
+        objective = 0.5 * float(self.v @ self.v) + float(p.f0 @ a) + 0.5 * float(gradient @ a)
+        gradient += self.s
+        violation = float(np.sqrt((g @ g) * p.gram.diag().max()))
+        self.shown = a
+        if self.callback(Snapshot(self.iteration, a, gradient, objective, violation, 0)):
             return Outcome(a, self.iteration, Status.STOPPED)
         return Outcome(a, self.iteration, Status.CONVERGED) if violation <= self.options.tol else None
 
@@ -325,64 +317,3 @@ class _Run:
         if self.basis is None:
             self.basis = orthonormal(p)
         return restored(self.t.copy(), p.lo, p.hi, self.basis, self.s)
-
-    def _step(self, g: NDArray[np.float64], g_eta: NDArray[np.float64]) -> bool:
-        """One Newton step; False where none is left in this arithmetic."""
-        p = self.problem
-        J = np.flatnonzero((self.raw > p.lo) & (self.raw < p.hi))
-        scale = float(self.give[0])
-        system = System(self.factor, p.index[J], p.sign[J], p.F[J], self.give[J], scale)
-        move_w, move_eta = system.solve(g, g_eta)
-        move_s = self._products(move_w)
-        if p.k:
-            move_s += p.F @ move_eta
-        length = self._search(move_s, move_w, move_eta, float(g @ move_w) + float(g_eta @ move_eta))
-        if length == 0.0:
-            return False
-        self.w = self.w + length * move_w
-        self.eta = self.eta + length * move_eta
-        self.s += length * move_s
-        self.raw -= length * self.give * move_s
-        before = self.t.copy()
-        self._settle()
-        changed = np.flatnonzero(self.t != before)
-        if changed.size < 0.5 * np.count_nonzero(self.t):
-            difference = p.sign[changed] * (self.t[changed] - before[changed])
-            self.v = self.v + self.factor.transposed(difference, p.index[changed])
-        else:
-            self.v = self._weights(self.t)
-        self.iteration += 1
-        return True
-
-    def _search(
-        self, move: NDArray[np.float64], move_w: NDArray[np.float64], move_eta: NDArray[np.float64], at_start: float
-    ) -> float:
-        """A length at which the derivative along the direction is nearly zero: Newton's method within a bracket."""
-        p = self.problem
-        if not at_start < 0.0:
-            return 0.0
-        straight = float(self.w @ move_w) + float(p.e @ move_eta)
-        curved = float(move_w @ move_w)
-        low, high, length = 0.0, np.inf, 1.0
-        for _ in range(_SEARCH_MOST):
-
-            def part(begin: int, end: int, sums: NDArray[np.float64], length: float = length) -> None:
-                along(self.raw, self.give, move, length, p.lo, p.hi, begin, end, sums)
-
-            first, second = self._over_variables(part, 2).sum(axis=0)
-            slope, bend = straight + length * curved + float(first), curved + float(second)
-            if abs(slope) <= _SEARCH_SHARE * -at_start:
-                break
-            low, high = (length, high) if slope < 0.0 else (low, length)
-            proposal = length - slope / bend if bend > 0.0 else np.inf
-            if not low < proposal < high:
-                proposal = 0.5 * (low + high) if np.isfinite(high) else 4.0 * length
-            length = proposal
-        return length
-
-
-def _violation(problem: DualQP, a: NDArray[np.float64], full: NDArray[np.float64]) -> float:
-    """Worst violation of the optimality conditions at full slopes ``H a + f0 + F eta``."""
-    down = full[a > problem.lo].max(initial=0.0)
-    up = (-full[a < problem.hi]).max(initial=0.0)
-    return max(float(down), float(up))
