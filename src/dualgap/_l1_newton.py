@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numba as nb
@@ -52,6 +53,9 @@ _FEW_COLUMNS = 50
 # A step that changed at most this share of the signs leaves a support that is nearly right. From there a Newton step
 # over the support comes first, and so many sweeps look after it: cheaper than to approach the same by sweeps alone.
 _FEW_CHANGES, _CHECKS = 0.03, 5
+# H is brought up to date, not made anew, where at most this share of its samples are others: the rows that change are
+# copied, and twice the operations a row are made.
+_FEW_ROWS = 0.3
 # Halvings of a step.
 _HALVINGS = 12
 # What is added to the diagonal of H, relative to its largest possible value: more after a step shorter than _SHORT,
@@ -67,20 +71,51 @@ class Pieces:
     sigma: NDArray[np.float64]
     cap: NDArray[np.float64] | float = np.inf
 
+    @cached_property
+    def caps(self) -> NDArray[np.float64]:
+        """The caps, one a sample."""
+        return np.ascontiguousarray(np.broadcast_to(self.cap, self.sigma.shape), dtype=np.float64)
+
     def slope(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
         """``a(t)``."""
-        return np.clip(self.a0 + self.sigma * t, 0.0, self.cap)
+        return np.asarray(_slopes(self.a0, self.sigma, self.caps, t))
 
     def value(self, t: NDArray[np.float64]) -> float:
         """``sum h(t)``, with h as the largest of ``a t - (a - a0)^2 / (2 sigma)``."""
-        a = self.slope(t)
-        moved = np.divide((a - self.a0) ** 2, 2.0 * self.sigma, out=np.zeros_like(a), where=self.sigma > 0.0)
-        return float(np.sum(a * t - moved))
+        # NumPy sums in pairs: the last steps are judged by the last digits.
+        return float(np.sum(_values(self.a0, self.sigma, self.caps, t)))
 
     def curvature(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
         """The sigma of samples whose slope is inside, else 0."""
-        a = self.a0 + self.sigma * t
-        return np.where((a > 0.0) & (a < self.cap), self.sigma, 0.0)
+        return np.asarray(_curvatures(self.a0, self.sigma, self.caps, t))
+
+
+@nb.njit(cache=True, nogil=True)
+def _slopes(a0, sigma, cap, t):  # type: ignore[no-untyped-def]
+    out = np.empty(t.size)
+    for i in range(t.size):
+        out[i] = min(max(a0[i] + sigma[i] * t[i], 0.0), cap[i])
+    return out
+
+
+@nb.njit(cache=True, nogil=True)
+def _values(a0, sigma, cap, t):  # type: ignore[no-untyped-def]
+    out = np.empty(t.size)
+    for i in range(t.size):
+        a = min(max(a0[i] + sigma[i] * t[i], 0.0), cap[i])
+        moved = (a - a0[i]) ** 2 / (2.0 * sigma[i]) if sigma[i] > 0.0 else 0.0
+        out[i] = a * t[i] - moved
+    return out
+
+
+@nb.njit(cache=True, nogil=True)
+def _curvatures(a0, sigma, cap, t):  # type: ignore[no-untyped-def]
+    out = np.zeros(t.size)
+    for i in range(t.size):
+        a = a0[i] + sigma[i] * t[i]
+        if 0.0 < a < cap[i]:
+            out[i] = sigma[i]
+    return out
 
 
 @dataclass(eq=False)
@@ -124,17 +159,20 @@ def solve_pieces(
     t = 1.0 - Z.times(w)
     x = Point(w.copy(), t, loss.value(t) + float(np.dot(lam, np.abs(w))))
     diagonal = np.arange(w.size)
-    most = Z.squares(loss.sigma)
     settled, bent, H = False, np.empty(0), np.empty((0, 0))
+    most: NDArray[np.float64] | None = None
     while True:
         pull = Z.back(loss.slope(x.t))
         x.violation = violation(pull, x.w, lam)
         if x.violation <= tol or x.iterations >= max_iter or stop():
             return x
         now = loss.curvature(x.t)
-        if damping or not np.array_equal(now, bent):
-            H, bent = Z.weighted_gram(now), np.empty(0) if damping else now
+        if damping:
+            most = Z.squares(loss.sigma) if most is None else most
+            H, bent = Z.weighted_gram(now), np.empty(0)
             H[diagonal, diagonal] += damping * most
+        else:
+            H, bent = _brought_up(Z, H, bent, now), now
         far = x.violation > _FAR and w.size > _FEW_COLUMNS
         share = 0.0 if settled else _FORCING_FAR if far else _FORCING
         goal = max(_LASSO_SHARE * tol, share * x.violation, 1e-14)
@@ -150,6 +188,19 @@ def solve_pieces(
             damping = min(max(damping, _LEAST_DAMPING) * _DAMPING_STEP, _MOST_DAMPING)
         elif length == 1.0:
             damping = damping / _DAMPING_STEP if damping > _LEAST_DAMPING else 0.0
+
+
+def _brought_up(
+    Z: DenseColumns | SparseColumns, H: NDArray[np.float64], bent: NDArray[np.float64], now: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """``Z' diag(now) Z``, from H for the curvatures `bent` (none: no samples) where few samples have others."""
+    if not bent.size:
+        return Z.weighted_gram(now)
+    change = now - bent
+    changed = np.count_nonzero(change)
+    if changed > _FEW_ROWS * np.count_nonzero(now):
+        return Z.weighted_gram(now)
+    return Z.weighted_gram(change, H) if changed else H
 
 
 def violation(pull: NDArray[np.float64], w: NDArray[np.float64], lam: NDArray[np.float64]) -> float:

@@ -67,8 +67,7 @@ class Search:
         self.operator, self.bias, self.free = problem.operator, bias != "none", bias == "free"
         phi: Any = problem.loss
         self.y, self.c, self.is_squared = phi.y, phi.C, loss == "squared_hinge"
-        # By columns: features are what is chosen.
-        self.X = X.tocsc() if sp.issparse(X) else X
+        self.X = X
         self.d = problem.n - self.bias
         penalty: Any = problem.regulariser
         self.lam = np.ones(problem.n)
@@ -79,7 +78,7 @@ class Search:
         self.iterations = 0
         self.status: Status | None = None
         self.x, self.a = np.zeros(problem.n), np.zeros(problem.m)
-        self.v = np.zeros(problem.n)
+        self.v, self.sizes = np.zeros(problem.n), np.zeros(self.d)
         self.chosen = np.zeros(0, dtype=np.intp)
         self.primal, self.dual = np.inf, -np.inf
         self.everything: Any = None
@@ -134,8 +133,9 @@ class Search:
 
     def choose_first(self) -> None:
         """The features of largest ``|v|`` for the multipliers at the start, and those that have a weight."""
-        if self.free and not np.any(self.x):
-            self.x[-1] = float(np.dot(self.c, self.y) / self.c.sum())
+        if self.bias and not np.any(self.x):
+            pull = float(np.dot(self.c, self.y))
+            self.x[-1] = np.sign(pull) * max(abs(pull) - 0.5 * self.lam[-1], 0.0) / self.c.sum()
         t = 1.0 - self.y * self.operator.matvec(self.x)
         v = np.abs(self.operator.rmatvec(self.y * self.c * np.maximum(t, 0.0))[: self.d])
         top = np.argpartition(-v, _FIRST - 1)[:_FIRST] if self.d > _FIRST else np.arange(self.d)
@@ -143,10 +143,9 @@ class Search:
 
     def outside(self, beyond: float) -> NDArray[np.intp]:
         """Features not chosen with ``|v| > 1 + beyond``, the largest first."""
-        size = np.abs(self.v[: self.d])
-        size[self.chosen] = 0.0
-        found = np.flatnonzero(size > 1.0 + beyond)
-        return found[np.argsort(-size[found], kind="stable")]
+        found = np.flatnonzero(self.sizes > 1.0 + beyond)
+        found = found[~np.isin(found, self.chosen)]
+        return found[np.argsort(-self.sizes[found], kind="stable")]
 
     def take_in(self, found: NDArray[np.intp], drop: bool) -> None:
         room = max(_AT_LEAST, self.chosen.size)
@@ -163,11 +162,14 @@ class Search:
         self.x[self.where()] = w
         self.a = a
         self.v = np.asarray(self.operator.rmatvec(self.y * a))
+        self.sizes = np.abs(self.v[: self.d])
 
     def excess(self) -> float:
-        """``max |v_j| / lambda_j - 1``."""
-        held = self.lam > 0.0
-        return float(np.max(np.abs(self.v[held]) / self.lam[held], initial=0.0)) - 1.0
+        """``max |v_j| / lambda_j - 1``; the lambda of features is 1."""
+        most = float(self.sizes.max(initial=0.0))
+        if self.bias and not self.free:
+            most = max(most, abs(float(self.v[-1])) / float(self.lam[-1]))
+        return most - 1.0
 
     def measure(self, t: NDArray[np.float64]) -> float:
         """Objectives of the point and of the best multiple of its multipliers; the relative gap."""
@@ -294,12 +296,12 @@ class Search:
             Z = self.all_columns()
         where = self.where()
         w, a = self.x[where], self.a
-        kept = (self.x, self.a, self.v, self.chosen)
+        kept = (self.x, self.a, self.v, self.sizes, self.chosen)
         rows = None
         while True:
             found = vertex_near(HingeProblem(Z, self.c, self.lam[where]), w, a, radius, self.time_left(), rows)
             if found is None:
-                self.x, self.a, self.v, self.chosen = kept
+                self.x, self.a, self.v, self.sizes, self.chosen = kept
                 return False
             self.iterations += max(found.programs, 1)
             rows = found.rows
