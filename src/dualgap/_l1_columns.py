@@ -149,11 +149,10 @@ def signed_columns(
     scattered = _SCATTER * 0.5 * float(np.dot(counts.astype(np.float64), counts))
     if not sparse and scattered > 0.5 * n * k * k and 8 * n * k <= _DENSE_BYTES:
         return DenseColumns(_dense(X.indptr, X.indices, X.data, chosen, y, bias).T)
-    indptr = np.zeros(n + 1, dtype=np.int64)
+    small = counts.sum() <= np.iinfo(np.int32).max
+    indptr = np.zeros(n + 1, dtype=np.int32 if small else np.int64)
     np.cumsum(counts, out=indptr[1:])
     columns, entries = _by_rows(X.indptr, X.indices, X.data, chosen, y, bias, indptr)
-    if indptr[-1] <= np.iinfo(np.int32).max:
-        indptr, columns = indptr.astype(np.int32), columns.astype(np.int32)
     return SparseColumns(sp.csr_array((entries, columns, indptr), shape=(n, k)))
 
 
@@ -185,7 +184,7 @@ def _dense(indptr, indices, data, chosen, y, bias):  # type: ignore[no-untyped-d
 def _by_rows(indptr, indices, data, chosen, y, bias, starts):  # type: ignore[no-untyped-def]
     """The chosen columns, signed, as CSR rows whose indices ascend."""
     free = starts[:-1].copy()
-    columns = np.empty(starts[-1], dtype=np.int64)
+    columns = np.empty(starts[-1], dtype=starts.dtype)
     entries = np.empty(starts[-1])
     for k in range(chosen.size):
         for at in range(indptr[chosen[k]], indptr[chosen[k] + 1]):

@@ -32,19 +32,24 @@ if TYPE_CHECKING:
 _ENOUGH = 0.01
 # Steps of the bias alone: Newton's method in one variable, on a function that is quadratic in pieces.
 _BIAS_STEPS = 5
-# Passes of a round at most.
-_PASSES = 10
+# Passes of a round: as many as take as long as a Newton step, within these ends. Nanoseconds that an entry of a pass
+# takes; that a factorisation takes, a cubed weight; a product of two entries of a row; and the rest of a step.
+_LEAST_PASSES, _PASSES = 6, 50
+_PER_ENTRY, _PER_CUBE, _PER_PRODUCT, _PER_STEP = 4.0, 0.1, 0.5, 5e5
 # Columns without a weight and |v| below this share of lambda do not count.
 _NEAR = 0.9
 # So many columns without a weight may come in at a time, or as many as have one.
-_FIRST = 100
-# A round ends when the largest violation is this share of the largest met in it.
-_SHARE = 0.1
-# A round that lowers the objective by less than this share ends the descent, and so do so many rounds.
-_SLOW, _ROUNDS = 5e-3, 30
+_FIRST = 300
+# A round ends when the largest violation is this share of the largest outside, or this small (lambda is 1); not before
+# that where only some columns are to come in.
+_SHARE, _FINE = 0.3, 0.05
+# The descent ends when no more columns than this share of the weights are to come in; or than some, where a round lowers
+# the objective by less than a share; and after so many rounds.
+_FEW, _SOME, _SLOW, _ROUNDS = 0.02, 0.3, 5e-3, 30
 
 
-@nb.njit(cache=True, nogil=True)
+# Sums may be reordered, so that they run in vector registers; the order is fixed by the compiled code all the same.
+@nb.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def _one_step(indices, data, begin, end, most, lam, w, t):  # type: ignore[no-untyped-def]
     """The change of one weight, with t brought up to date, how far it was from its optimum, and ``|v|``."""
     g, h = 0.0, 0.0
@@ -115,18 +120,17 @@ def _pass(indptr, indices, data, most, lam, w, t, active, count, seed):  # type:
 
 
 @nb.njit(cache=True, nogil=True)
-def _round(indptr, indices, data, most, lam, w, t, bias, b, rounds):  # type: ignore[no-untyped-def]
+def _round(indptr, indices, data, most, lam, w, t, bias, b, seed, limit, tol):  # type: ignore[no-untyped-def]
     """Passes over copied columns, and after each a step of the bias: its lambda, curvature, column and rows."""
     lam_bias, most_bias, factors, rows = bias
-    order, kept, worst = np.arange(w.size), w.size, 0.0
-    for passes in range(_PASSES):
-        off, kept = _pass(indptr, indices, data, most, lam, w, t, order, kept, 1 + passes + rounds * _PASSES)
+    order, kept = np.arange(w.size), w.size
+    for passes in range(limit):
+        off, kept = _pass(indptr, indices, data, most, lam, w, t, order, kept, seed + passes)
         if most_bias > 0.0:
             change, off_bias, _ = _one_step(rows, factors, 0, rows.size, most_bias, lam_bias, b, t)
             b += change
             off = max(off, off_bias)
-        worst = max(worst, off)
-        if off <= _SHARE * worst:
+        if off <= tol:
             break
     return b
 
@@ -150,27 +154,28 @@ def _copied(indptr, indices, data, factors, active):  # type: ignore[no-untyped-
     return starts, rows, signed, most
 
 
-@nb.njit(cache=True, nogil=True)
-def _pulls(indptr, indices, data, factors, t, lam):  # type: ignore[no-untyped-def]
-    """``|v| / lambda`` of all columns."""
+# Sums may be reordered, so that they run in vector registers; the order is fixed by the compiled code all the same.
+@nb.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _that_pull(indptr, indices, data, factors, t, lam, w):  # type: ignore[no-untyped-def]
+    """The columns without a weight and with ``|v| / lambda`` near 1 or beyond, and this number."""
     missed = 2.0 * factors * np.maximum(t, 0.0)
-    out = np.empty(indptr.size - 1)
-    for j in range(out.size):
+    found, pulls = np.empty(w.size, dtype=np.int64), np.empty(w.size)
+    count = 0
+    for j in range(w.size):
         v = 0.0
         for at in range(indptr[j], indptr[j + 1]):
             v += np.float64(data[at]) * missed[indices[at]]
-        out[j] = abs(v) / lam[j]
-    return out
+        if abs(v) >= _NEAR * lam[j] and w[j] == 0.0:
+            found[count] = j
+            pulls[count] = abs(v) / lam[j]
+            count += 1
+    return found[:count].copy(), pulls[:count].copy()
 
 
-def _that_count(pulls: NDArray[np.float64], w: NDArray[np.float64], room: int) -> NDArray[np.intp]:
-    """The columns with a weight, and those with a pull near 1 or beyond: at most `room` of these, the largest."""
-    weights = np.flatnonzero(w)
-    pulls[weights] = 0.0
-    others = np.flatnonzero(pulls >= _NEAR)
-    if others.size > room:
-        others = others[np.argpartition(-pulls[others], room - 1)[:room]]
-    return np.sort(np.concatenate([weights, others]))
+def _passes(entries: int, n: int, weights: int) -> int:
+    """Passes over so many entries that take as long as a Newton step with so many weights."""
+    newton = _PER_CUBE * weights**3 + _PER_PRODUCT * entries * (entries / n) + _PER_STEP
+    return int(np.clip(newton / (_PER_ENTRY * (entries + n)), _LEAST_PASSES, _PASSES))
 
 
 def descend(
@@ -205,16 +210,23 @@ def descend(
     t = factors * (y - (np.asarray(X @ w) + b if np.any(x) else 0.0))
     for _ in range(_BIAS_STEPS if bias else 0):
         b += _one_step(rows, factors, 0, n, of_bias[1], of_bias[0], b, t)[0]
-    last = np.inf
+    last, limit = np.inf, _PASSES
     for rounds in range(_ROUNDS):
-        pulls = _pulls(X.indptr, X.indices, X.data, factors, t, lam)
-        active = _that_count(pulls, w, max(_FIRST, np.count_nonzero(w)))
+        others, pulls = _that_pull(X.indptr, X.indices, X.data, factors, t, lam, w)
+        held = np.flatnonzero(w)
+        weights, coming, room = held.size, np.count_nonzero(pulls > 1.0), max(_FIRST, held.size)
+        if others.size > room:
+            others = others[np.argpartition(-pulls, room - 1)[:room]]
+        active = np.sort(np.concatenate([held, others]))
         value = float(np.dot(lam[:d], np.abs(w)) + np.sum(np.maximum(t, 0.0) ** 2))
-        if value > (1.0 - _SLOW) * last or stop():
+        slow = coming <= _SOME * weights and limit < _PASSES and value > (1.0 - _SLOW) * last
+        if slow or coming <= _FEW * weights or value >= last or stop():
             break
         last = value
         starts, at, Z, most = _copied(X.indptr, X.indices, X.data, factors, active)
         part = w[active]
-        b = _round(starts, at, Z, most, lam[active], part, t, of_bias, b, rounds)
+        tol = max(_SHARE * (pulls.max(initial=1.0) - 1.0), _FINE) if coming > _SOME * weights else _FINE
+        limit = _passes(Z.size, n, weights or active.size)
+        b = _round(starts, at, Z, most, lam[active], part, t, of_bias, b, 1 + rounds * _PASSES, limit, tol)
         w[active] = part
     return np.append(w, b) if bias else w, active

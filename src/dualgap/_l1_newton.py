@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from dualgap._l1_columns import DenseColumns, SparseColumns
 
 # Sweeps of coordinate descent between two factorisations.
-_SWEEPS = 40
+_SWEEPS = 150
 # A weight waits as long as its violation is below this share of the largest in the sweep before.
 _WAITS = 0.1
-# More of them over a large support: a factorisation takes as long as a sweep for so many weights.
-_PER_SWEEP = 25
+# More of them over a large support, its square divided by this: a sweep takes less and less of a factorisation.
+_PER_SWEEP = 4000
 # Weights stopped at zero before coordinate descent has another look at all; one, where the support is large: a
 # factorisation takes longer then than the sweeps.
 _DROPS, _LARGE = 3, 500
@@ -47,7 +47,7 @@ _DROPS, _LARGE = 3, 500
 _LASSO_ROUNDS = 40
 # A lasso is solved to this share of the violation wanted in the end, or of the present one where that is more: a larger
 # share where that is far from optimal (v is relative to lambda, which is 1), since the samples inside change anyway.
-_LASSO_SHARE, _FORCING, _FORCING_FAR, _FAR = 0.1, 0.01, 0.1, 0.5
+_LASSO_SHARE, _FORCING, _FORCING_FAR, _FAR = 0.1, 0.03, 0.1, 0.5
 # Not with so few columns, whose lassos cost next to nothing: well solved ones end at the same of several solutions.
 _FEW_COLUMNS = 50
 # A step that changed at most this share of the signs leaves a support that is nearly right. From there a Newton step
@@ -250,7 +250,7 @@ def _lasso(
     for rounds in range(_LASSO_ROUNDS):
         support = np.count_nonzero(u)
         if rounds or not settled:
-            sweeps = _CHECKS if settled else max(_SWEEPS, support // _PER_SWEEP)
+            sweeps = _CHECKS if settled else max(_SWEEPS, support * support // _PER_SWEEP)
             if _sweeps(H, h, lam, u, Hu, sweeps, tol) <= tol:
                 break
         for _ in range(_DROPS if support <= _LARGE else 1):

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from dualgap._l1_columns import signed_columns
 from dualgap._l1_descent import descend
 from dualgap._l1_lp import HingeProblem, vertex_near
-from dualgap._l1_newton import Pieces, solve_pieces
+from dualgap._l1_newton import Pieces, Point, solve_pieces
 from dualgap.result import Event, History, Status
 
 if TYPE_CHECKING:
@@ -22,13 +22,16 @@ if TYPE_CHECKING:
 
 # Features to begin with; and at least so many are taken in at a time, at most as many again as there are.
 _FIRST, _AT_LEAST = 100, 50
+# Where so many features are chosen the others cost less than another round.
+_NEARLY_ALL = 0.8
 # Features with weight 0 and |v| below this are dropped, as long as features come in; not after so many rounds.
 _FAR_BELOW, _LAST_DROP = 0.8, 15
 # A round over chosen features is solved to this share of the violation outside, between these ends.
 _SHARE, _LOOSE, _TIGHT = 0.01, 0.1, 1e-9
 # With more weights than this the squared hinge ends at this share of the gap that is asked for; with fewer the last
-# digits cost next to nothing. The certificate computes the gap anew, with a rounding of its own.
-_LARGE, _SAFE = 500, 0.5
+# digits cost next to nothing. The certificate computes the gap anew, with a rounding of its own. The violation that
+# brings the gap there is below this share of it.
+_LARGE, _SAFE, _SURE = 500, 0.5, 0.3
 # The squared hinge is a start for the hinge once no feature outside is beyond this.
 _GOOD_START = 1.3
 # sigma of the hinge, times C: at first, and its growth from round to round; multipliers move on when v is within _NEAR.
@@ -207,14 +210,14 @@ class Search:
             self.status = Status.STOPPED
         return self.stop()
 
-    def newton(self, Z: Any, loss: Pieces, tol: float, damping: float = 0.0) -> NDArray[np.float64]:
-        """Solve over the chosen columns and place the point; its t."""
+    def newton(self, Z: Any, loss: Pieces, tol: float, damping: float = 0.0) -> Point:
+        """Solve over the chosen columns and place the point."""
         where = self.where()
         left = self.max_iter - self.iterations
         found = solve_pieces(Z, loss, self.lam[where], self.x[where], tol, left, self.stop, damping)
         self.iterations += found.iterations
         self.place(found.w, loss.slope(found.t))
-        return found.t
+        return found
 
     # The two losses.
 
@@ -222,21 +225,23 @@ class Search:
         """The squared hinge; to the end, or until no v is beyond `enough`."""
         if sp.issparse(self.X):
             self.x, self.chosen = descend(self.X, self.y, self.c, self.lam, self.x, self.bias, self.stop)
+            if _NEARLY_ALL * self.d <= self.chosen.size:
+                self.chosen = np.arange(self.d)
         else:
             self.choose_first()
         loss = Pieces(np.zeros(self.y.size), 2.0 * self.c)
         tol, rounds, Z = _LOOSE, 0, self.columns()
         while True:
-            t = self.newton(Z, loss, tol)
+            point = self.newton(Z, loss, tol)
             rounds += 1
             found = self.outside(max(tol, _TIGHT))
             excess = self.excess()
-            done = not found.size and tol <= _TIGHT
+            done = not found.size and (tol <= _TIGHT or max(point.violation, excess) <= _TIGHT)
             if enough:
                 if excess <= enough or done or self.stop():
                     return
             else:
-                gap = self.measure(t)
+                gap = self.measure(point.t)
                 large = np.count_nonzero(self.x) > _LARGE
                 near = large and gap <= _SAFE * self.gap_tol and tol <= self.kkt_tol
                 if self.report(gap) or done or near:
@@ -249,7 +254,7 @@ class Search:
                 tol = max(_SHARE * tol, _TIGHT)
             else:
                 # A v that is off by so much costs about as much of the bound, relatively.
-                wanted = min(self.gap_tol, self.kkt_tol) if large else _TIGHT
+                wanted = min(_SURE * self.gap_tol, self.kkt_tol) if large else _TIGHT
                 tol = max(wanted if tol > wanted else _SHARE * tol, _TIGHT)
 
     def hinge(self) -> None:
@@ -268,9 +273,9 @@ class Search:
             if small and self.finish(Z, np.inf):
                 return
             loss = Pieces(a0, sigma * self.c, self.c)
-            t = self.newton(Z, loss, tol, _DAMPING)
+            point = self.newton(Z, loss, tol, _DAMPING)
             rounds += 1
-            gap = self.measure(t)
+            gap = self.measure(point.t)
             if self.report(gap):
                 break
             excess = self.excess()
