@@ -2,9 +2,9 @@
 
 A linear program may have many solutions, and then supports differ with good reason. A feature that every solution uses
 has ``|v_j| = 1`` at any optimal multipliers, and one with ``|v_j| < 1`` has weight 0 in every solution (complementary
-slackness): so the weights of HiGHS, judged by our multipliers, must be zero where ours prove it, and conversely. Samples
-with a multiplier inside of (0, C) are at their margins in every solution. Where these equations leave no freedom to the
-features that may have a weight, the solution is unique, and the supports must be equal.
+slackness): so the weights of HiGHS, judged by our multipliers, must be zero where ours prove it, and conversely.
+Samples with a multiplier inside of (0, C) are at their margins in every solution. Where these equations leave no
+freedom to the features that may have a weight, the solution is unique, and the supports must be equal.
 
 madelon and news20 are left out: HiGHS takes a quarter of a minute and more for them.
 """

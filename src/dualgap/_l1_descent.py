@@ -4,8 +4,8 @@ Over the columns z of ``diag(y sqrt(c)) X``, one weight after the other, with ``
 
     g = -2 sum z max(0, t),   h = 2 sum over t > 0 of z^2,   d = argmin g d + h d^2 / 2 + lambda |w + d|
 
-A step is taken where the bound ``g d + L d^2 / 2``, ``L = 2 sum z^2``, says that it falls enough, or where the
-objective itself does; otherwise that of the bound is taken, which falls always.
+A step is taken where the objective falls enough; otherwise the one for ``L = 2 sum z^2`` in place of h is, which lowers
+it always.
 
 The bias comes first, alone: without it the columns of the larger class would seem to count. Then a round is one product
 ``X't`` over all columns, which says those that count (a weight, or ``|v_j|`` not far below lambda), and passes over a
@@ -43,8 +43,8 @@ _FIRST = 300
 # A round ends when the largest violation is this share of the largest outside, or this small (lambda is 1); not before
 # that where only some columns are to come in.
 _SHARE, _FINE = 0.3, 0.05
-# The descent ends when no more columns than this share of the weights are to come in; or than some, where a round lowers
-# the objective by less than a share; and after so many rounds.
+# The descent ends when no more columns than this share of the weights are to come in; or than some, where a round
+# lowers the objective by less than a share and Newton steps are not dear; and after so many rounds.
 _FEW, _SOME, _SLOW, _ROUNDS = 0.02, 0.3, 5e-3, 30
 
 
@@ -72,18 +72,18 @@ def _one_step(indices, data, begin, end, most, lam, w, t):  # type: ignore[no-un
     curvature = h if h > 1e-12 * most else most
     d = _shrunk(w * curvature - g, lam) / curvature - w
     rise = lam * (abs(w + d) - abs(w))
-    wanted = _ENOUGH * (g * d + rise)
-    if g * d + 0.5 * most * d * d + rise > wanted:
-        change = rise
-        for at in range(begin, end):
-            missed = t[indices[at]]
-            before = max(missed, 0.0)
-            after = max(missed - np.float64(data[at]) * d, 0.0)
-            change += (after - before) * (after + before)
-        if change > wanted:
-            d = _shrunk(w * most - g, lam) / most - w
+    change = rise
     for at in range(begin, end):
-        t[indices[at]] -= np.float64(data[at]) * d
+        i = indices[at]
+        before = max(t[i], 0.0)
+        t[i] -= np.float64(data[at]) * d
+        after = max(t[i], 0.0)
+        change += (after - before) * (after + before)
+    if change > _ENOUGH * (g * d + rise):
+        taken = d
+        d = _shrunk(w * most - g, lam) / most - w
+        for at in range(begin, end):
+            t[indices[at]] -= np.float64(data[at]) * (d - taken)
     return d, off, abs(g)
 
 

@@ -147,6 +147,8 @@ class Search:
     def outside(self, beyond: float) -> NDArray[np.intp]:
         """Features not chosen with ``|v| > 1 + beyond``, the largest first."""
         found = np.flatnonzero(self.sizes > 1.0 + beyond)
+        if not found.size:
+            return found
         found = found[~np.isin(found, self.chosen)]
         return found[np.argsort(-self.sizes[found], kind="stable")]
 
