@@ -52,8 +52,16 @@ class DenseColumns:
         """The diagonal of ``Z' diag(e) Z``."""
         return np.asarray(np.einsum("ij,ij,i->j", self.array, self.array, e))
 
-    def weighted_gram(self, e: NDArray[np.float64]) -> NDArray[np.float64]:
-        """``Z' diag(e) Z``; rows of weight 0 cost nothing where they are many."""
+    def weighted_gram(self, e: NDArray[np.float64], added_to: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+        """``Z' diag(e) Z``, e non-negative; or that added to a matrix, which is overwritten, with e of any signs.
+
+        Rows of weight 0 cost nothing where they are many.
+        """
+        if added_to is not None:
+            used = np.flatnonzero(e)
+            part = self.array[used]
+            added_to += part.T @ (part * e[used, None])
+            return added_to
         used = np.flatnonzero(e)
         part = self.array if 2 * used.size > e.size else self.array[used]
         root = np.sqrt(e if part is self.array else e[used])[:, None]
@@ -93,10 +101,10 @@ class SparseColumns:
         """The diagonal of ``Z' diag(e) Z``."""
         return np.asarray(self.matrix.power(2).T @ e)
 
-    def weighted_gram(self, e: NDArray[np.float64]) -> NDArray[np.float64]:
-        """``Z' diag(e) Z``."""
+    def weighted_gram(self, e: NDArray[np.float64], added_to: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+        """``Z' diag(e) Z``, or that added to a matrix, which is overwritten."""
         m = self.matrix
-        out = np.zeros((m.shape[1], m.shape[1]))
+        out = np.zeros((m.shape[1], m.shape[1])) if added_to is None else added_to
         _add_outer_products(m.indptr, m.indices, m.data, e, out)
         return out
 
@@ -126,21 +134,66 @@ def _add_outer_products(indptr, indices, data, e, out):  # type: ignore[no-untyp
 def signed_columns(
     X: Any, y: NDArray[np.float64], chosen: NDArray[np.intp], bias: bool, sparse: bool = False
 ) -> DenseColumns | SparseColumns:
-    """``diag(y) [X_W, 1]`` in float64, without the 1 where there is no bias; `sparse` where X is, whatever H costs."""
+    """``diag(y) [X_W, 1]`` in float64, without the 1 where there is no bias; `sparse` where X is, whatever H costs.
+
+    A sparse X is CSC.
+    """
+    n, k = y.size, chosen.size + bias
     if not sp.issparse(X):
-        array = np.empty((y.size, chosen.size + bias), order="F")
+        array = np.empty((n, k), order="F")
         np.multiply(X[:, chosen], y[:, None], out=array[:, : chosen.size])
         if bias:
             array[:, -1] = y
         return DenseColumns(array)
-    picked = sp.csr_array(X if chosen.size == X.shape[1] else X[:, chosen], dtype=np.float64)
-    if bias:
-        picked = sp.csr_array(sp.hstack([picked, np.ones((y.size, 1))], format="csr"))
-    picked.sort_indices()
-    counts = np.diff(picked.indptr)
-    picked.data *= np.repeat(y, counts)
-    n, k = picked.shape
+    counts = _row_counts(X.indptr, X.indices, chosen, n, bias)
     scattered = _SCATTER * 0.5 * float(np.dot(counts.astype(np.float64), counts))
     if not sparse and scattered > 0.5 * n * k * k and 8 * n * k <= _DENSE_BYTES:
-        return DenseColumns(np.asfortranarray(picked.toarray()))
-    return SparseColumns(picked)
+        return DenseColumns(_dense(X.indptr, X.indices, X.data, chosen, y, bias).T)
+    small = counts.sum() <= np.iinfo(np.int32).max
+    indptr = np.zeros(n + 1, dtype=np.int32 if small else np.int64)
+    np.cumsum(counts, out=indptr[1:])
+    columns, entries = _by_rows(X.indptr, X.indices, X.data, chosen, y, bias, indptr)
+    return SparseColumns(sp.csr_array((entries, columns, indptr), shape=(n, k)))
+
+
+@nb.njit(cache=True, nogil=True)
+def _row_counts(indptr, indices, chosen, n, bias):  # type: ignore[no-untyped-def]
+    """How many entries each row has in the chosen columns."""
+    counts = np.full(n, 1 if bias else 0, dtype=np.int64)
+    for j in chosen:
+        for at in range(indptr[j], indptr[j + 1]):
+            counts[indices[at]] += 1
+    return counts
+
+
+@nb.njit(cache=True, nogil=True)
+def _dense(indptr, indices, data, chosen, y, bias):  # type: ignore[no-untyped-def]
+    """The transpose of the chosen columns, signed."""
+    out = np.zeros((chosen.size + bias, y.size))
+    for k in range(chosen.size):
+        row = out[k]
+        for at in range(indptr[chosen[k]], indptr[chosen[k] + 1]):
+            i = indices[at]
+            row[i] += y[i] * np.float64(data[at])
+    if bias:
+        out[-1] = y
+    return out
+
+
+@nb.njit(cache=True, nogil=True)
+def _by_rows(indptr, indices, data, chosen, y, bias, starts):  # type: ignore[no-untyped-def]
+    """The chosen columns, signed, as CSR rows whose indices ascend."""
+    free = starts[:-1].copy()
+    columns = np.empty(starts[-1], dtype=starts.dtype)
+    entries = np.empty(starts[-1])
+    for k in range(chosen.size):
+        for at in range(indptr[chosen[k]], indptr[chosen[k] + 1]):
+            i = indices[at]
+            columns[free[i]] = k
+            entries[free[i]] = y[i] * np.float64(data[at])
+            free[i] += 1
+    if bias:
+        for i in range(y.size):
+            columns[free[i]] = chosen.size
+            entries[free[i]] = y[i]
+    return columns, entries

@@ -4,13 +4,17 @@ Over the columns z of ``diag(y sqrt(c)) X``, one weight after the other, with ``
 
     g = -2 sum z max(0, t),   h = 2 sum over t > 0 of z^2,   d = argmin g d + h d^2 / 2 + lambda |w + d|
 
-A step is taken where the bound ``g d + L d^2 / 2``, ``L = 2 sum z^2``, says that it falls enough, or where the
-objective itself does; otherwise that of the bound is taken, which falls always. A first pass goes over all columns.
-Those that count (a weight, or ``|v_j|`` not far below lambda) are gone over again, in an order drawn anew for each pass
-and fewer each time; then one product ``X't``, cheaper than a pass, finds those that count for the next round.
+A step is taken where the objective falls enough; otherwise the one for ``L = 2 sum z^2`` in place of h is, which lowers
+it always.
+
+The bias comes first, alone: without it the columns of the larger class would seem to count. Then a round is one product
+``X't`` over all columns, which says those that count (a weight, or ``|v_j|`` not far below lambda), and passes over a
+copy of those, side by side in memory, in an order drawn anew for each pass and fewer each time. Columns without a
+weight come in by the largest ``|v_j|``, and not more than there are weights, since most of them count no more once the
+first have their weights.
 
 The first digits are cheap this way, and the others dear where columns resemble each other: `_l1_newton` finds them.
-A pass costs the entries of its columns. The entries are copied once, in their own precision.
+A pass costs the entries of its columns.
 """
 
 from __future__ import annotations
@@ -26,17 +30,26 @@ if TYPE_CHECKING:
 
 # A step must bring this share of what its quadratic model promises (Armijo's rule).
 _ENOUGH = 0.01
-# Passes of a round at most.
-_PASSES = 10
+# Steps of the bias alone: Newton's method in one variable, on a function that is quadratic in pieces.
+_BIAS_STEPS = 5
+# Passes of a round: as many as take as long as a Newton step, within these ends. Nanoseconds that an entry of a pass
+# takes; that a factorisation takes, a cubed weight; a product of two entries of a row; and the rest of a step.
+_LEAST_PASSES, _PASSES = 6, 50
+_PER_ENTRY, _PER_CUBE, _PER_PRODUCT, _PER_STEP = 4.0, 0.1, 0.5, 5e5
 # Columns without a weight and |v| below this share of lambda do not count.
 _NEAR = 0.9
-# A round ends when the largest violation is this share of the largest met in it.
-_SHARE = 0.1
-# A round that lowers the objective by less than this share ends the descent, and so do so many rounds.
-_SLOW, _ROUNDS = 5e-3, 30
+# So many columns without a weight may come in at a time, or as many as have one.
+_FIRST = 300
+# A round ends when the largest violation is this share of the largest outside, or this small (lambda is 1); not before
+# that where only some columns are to come in.
+_SHARE, _FINE = 0.3, 0.05
+# The descent ends when no more columns than this share of the weights are to come in; or than some, where a round
+# lowers the objective by less than a share and Newton steps are not dear; and after so many rounds.
+_FEW, _SOME, _SLOW, _ROUNDS = 0.02, 0.3, 5e-3, 30
 
 
-@nb.njit(cache=True, nogil=True)
+# Sums may be reordered, so that they run in vector registers; the order is fixed by the compiled code all the same.
+@nb.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def _one_step(indices, data, begin, end, most, lam, w, t):  # type: ignore[no-untyped-def]
     """The change of one weight, with t brought up to date, how far it was from its optimum, and ``|v|``."""
     g, h = 0.0, 0.0
@@ -59,18 +72,18 @@ def _one_step(indices, data, begin, end, most, lam, w, t):  # type: ignore[no-un
     curvature = h if h > 1e-12 * most else most
     d = _shrunk(w * curvature - g, lam) / curvature - w
     rise = lam * (abs(w + d) - abs(w))
-    wanted = _ENOUGH * (g * d + rise)
-    if g * d + 0.5 * most * d * d + rise > wanted:
-        change = rise
-        for at in range(begin, end):
-            missed = t[indices[at]]
-            before = max(missed, 0.0)
-            after = max(missed - np.float64(data[at]) * d, 0.0)
-            change += (after - before) * (after + before)
-        if change > wanted:
-            d = _shrunk(w * most - g, lam) / most - w
+    change = rise
     for at in range(begin, end):
-        t[indices[at]] -= np.float64(data[at]) * d
+        i = indices[at]
+        before = max(t[i], 0.0)
+        t[i] -= np.float64(data[at]) * d
+        after = max(t[i], 0.0)
+        change += (after - before) * (after + before)
+    if change > _ENOUGH * (g * d + rise):
+        taken = d
+        d = _shrunk(w * most - g, lam) / most - w
+        for at in range(begin, end):
+            t[indices[at]] -= np.float64(data[at]) * (d - taken)
     return d, off, abs(g)
 
 
@@ -107,29 +120,62 @@ def _pass(indptr, indices, data, most, lam, w, t, active, count, seed):  # type:
 
 
 @nb.njit(cache=True, nogil=True)
-def _signed(indptr, indices, data, factors):  # type: ignore[no-untyped-def]
-    """The entries times the factors of their rows, and the largest curvature of each weight."""
-    signed = np.empty_like(data)
-    most = np.zeros(indptr.size - 1)
-    for j in range(most.size):
-        for at in range(indptr[j], indptr[j + 1]):
-            signed[at] = data[at] * factors[indices[at]]
-            most[j] += 2.0 * np.float64(signed[at]) ** 2
-    return signed, most
+def _round(indptr, indices, data, most, lam, w, t, bias, b, seed, limit, tol):  # type: ignore[no-untyped-def]
+    """Passes over copied columns, and after each a step of the bias: its lambda, curvature, column and rows."""
+    lam_bias, most_bias, factors, rows = bias
+    order, kept = np.arange(w.size), w.size
+    for passes in range(limit):
+        off, kept = _pass(indptr, indices, data, most, lam, w, t, order, kept, seed + passes)
+        if most_bias > 0.0:
+            change, off_bias, _ = _one_step(rows, factors, 0, rows.size, most_bias, lam_bias, b, t)
+            b += change
+            off = max(off, off_bias)
+        if off <= tol:
+            break
+    return b
 
 
 @nb.njit(cache=True, nogil=True)
-def _that_count(indptr, indices, data, lam, w, t, active):  # type: ignore[no-untyped-def]
-    """Write down the columns with a weight, or with ``|v|`` not far below lambda; how many they are."""
-    kept = 0
-    for j in range(indptr.size - 1):
+def _copied(indptr, indices, data, factors, active):  # type: ignore[no-untyped-def]
+    """The active columns side by side, times the factors of their rows; and the largest curvature of each weight."""
+    starts = np.zeros(active.size + 1, dtype=np.int64)
+    for k in range(active.size):
+        starts[k + 1] = starts[k] + indptr[active[k] + 1] - indptr[active[k]]
+    rows, signed = np.empty(starts[-1], dtype=indices.dtype), np.empty(starts[-1], dtype=data.dtype)
+    most = np.zeros(active.size)
+    for k in range(active.size):
+        shift = starts[k] - indptr[active[k]]
+        for at in range(indptr[active[k]], indptr[active[k] + 1]):
+            i = indices[at]
+            z = data[at] * factors[i]
+            rows[at + shift] = i
+            signed[at + shift] = z
+            most[k] += 2.0 * z * z
+    return starts, rows, signed, most
+
+
+# Sums may be reordered, so that they run in vector registers; the order is fixed by the compiled code all the same.
+@nb.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _that_pull(indptr, indices, data, factors, t, lam, w):  # type: ignore[no-untyped-def]
+    """The columns without a weight and with ``|v| / lambda`` near 1 or beyond, and this number."""
+    missed = 2.0 * factors * np.maximum(t, 0.0)
+    found, pulls = np.empty(w.size, dtype=np.int64), np.empty(w.size)
+    count = 0
+    for j in range(w.size):
         v = 0.0
         for at in range(indptr[j], indptr[j + 1]):
-            v += np.float64(data[at]) * max(t[indices[at]], 0.0)
-        if w[j] != 0.0 or 2.0 * abs(v) >= _NEAR * lam[j]:
-            active[kept] = j
-            kept += 1
-    return kept
+            v += np.float64(data[at]) * missed[indices[at]]
+        if abs(v) >= _NEAR * lam[j] and w[j] == 0.0:
+            found[count] = j
+            pulls[count] = abs(v) / lam[j]
+            count += 1
+    return found[:count].copy(), pulls[:count].copy()
+
+
+def _passes(entries: int, n: int, weights: int) -> int:
+    """Passes over so many entries that take as long as a Newton step with so many weights."""
+    newton = _PER_CUBE * weights**3 + _PER_PRODUCT * entries * (entries / n) + _PER_STEP
+    return int(np.clip(newton / (_PER_ENTRY * (entries + n)), _LEAST_PASSES, _PASSES))
 
 
 def descend(
@@ -158,29 +204,29 @@ def descend(
     """
     n, d = X.shape
     factors = y * np.sqrt(c)
-    Z, most = _signed(X.indptr, X.indices, X.data, factors)
-    most_bias, rows = 2.0 * float(c.sum()), np.arange(n, dtype=X.indices.dtype)
-    w = x.copy()
-    b = float(w[d]) if bias else 0.0
-    t = factors * (y - np.asarray(X @ w[:d] + b) if np.any(w) else y)
-    last = np.inf
-    active, kept = np.arange(d), d
+    rows = np.arange(n, dtype=X.indices.dtype)
+    of_bias = (lam[d], 2.0 * float(c.sum()), factors, rows) if bias else (0.0, 0.0, factors, rows)
+    w, b = x[:d].copy(), float(x[d]) if bias else 0.0
+    t = factors * (y - (np.asarray(X @ w) + b if np.any(x) else 0.0))
+    for _ in range(_BIAS_STEPS if bias else 0):
+        b += _one_step(rows, factors, 0, n, of_bias[1], of_bias[0], b, t)[0]
+    last, limit = np.inf, _PASSES
     for rounds in range(_ROUNDS):
-        worst = 0.0
-        for passes in range(_PASSES):
-            off, kept = _pass(X.indptr, X.indices, Z, most, lam, w, t, active, kept, 1 + passes + rounds * _PASSES)
-            if bias:
-                change, off_bias, _ = _one_step(rows, factors, 0, n, most_bias, lam[d], b, t)
-                b += change
-                off = max(off, off_bias)
-            worst = max(worst, off)
-            if off <= _SHARE * worst:
-                break
-        kept = _that_count(X.indptr, X.indices, Z, lam, w, t, active)
-        value = float(np.dot(lam[:d], np.abs(w[:d])) + np.sum(np.maximum(t, 0.0) ** 2))
-        if value > (1.0 - _SLOW) * last or stop():
+        others, pulls = _that_pull(X.indptr, X.indices, X.data, factors, t, lam, w)
+        held = np.flatnonzero(w)
+        weights, coming, room = held.size, np.count_nonzero(pulls > 1.0), max(_FIRST, held.size)
+        if others.size > room:
+            others = others[np.argpartition(-pulls, room - 1)[:room]]
+        active = np.sort(np.concatenate([held, others]))
+        value = float(np.dot(lam[:d], np.abs(w)) + np.sum(np.maximum(t, 0.0) ** 2))
+        slow = coming <= _SOME * weights and limit < _PASSES and value > (1.0 - _SLOW) * last
+        if slow or coming <= _FEW * weights or value >= last or stop():
             break
         last = value
-    if bias:
-        w[d] = b
-    return w, active[:kept].copy()
+        starts, at, Z, most = _copied(X.indptr, X.indices, X.data, factors, active)
+        part = w[active]
+        tol = max(_SHARE * (pulls.max(initial=1.0) - 1.0), _FINE) if coming > _SOME * weights else _FINE
+        limit = _passes(Z.size, n, weights or active.size)
+        b = _round(starts, at, Z, most, lam[active], part, t, of_bias, b, 1 + rounds * _PASSES, limit, tol)
+        w[active] = part
+    return np.append(w, b) if bias else w, active

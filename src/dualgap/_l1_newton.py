@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numba as nb
@@ -34,11 +35,11 @@ if TYPE_CHECKING:
     from dualgap._l1_columns import DenseColumns, SparseColumns
 
 # Sweeps of coordinate descent between two factorisations.
-_SWEEPS = 40
+_SWEEPS = 150
 # A weight waits as long as its violation is below this share of the largest in the sweep before.
 _WAITS = 0.1
-# More of them over a large support: a factorisation takes as long as a sweep for so many weights.
-_PER_SWEEP = 25
+# More of them over a large support, its square divided by this: a sweep takes less and less of a factorisation.
+_PER_SWEEP = 4000
 # Weights stopped at zero before coordinate descent has another look at all; one, where the support is large: a
 # factorisation takes longer then than the sweeps.
 _DROPS, _LARGE = 3, 500
@@ -46,12 +47,15 @@ _DROPS, _LARGE = 3, 500
 _LASSO_ROUNDS = 40
 # A lasso is solved to this share of the violation wanted in the end, or of the present one where that is more: a larger
 # share where that is far from optimal (v is relative to lambda, which is 1), since the samples inside change anyway.
-_LASSO_SHARE, _FORCING, _FORCING_FAR, _FAR = 0.1, 0.01, 0.1, 0.5
+_LASSO_SHARE, _FORCING, _FORCING_FAR, _FAR = 0.1, 0.03, 0.1, 0.5
 # Not with so few columns, whose lassos cost next to nothing: well solved ones end at the same of several solutions.
 _FEW_COLUMNS = 50
 # A step that changed at most this share of the signs leaves a support that is nearly right. From there a Newton step
 # over the support comes first, and so many sweeps look after it: cheaper than to approach the same by sweeps alone.
 _FEW_CHANGES, _CHECKS = 0.03, 5
+# H is brought up to date, not made anew, where at most this share of its samples are others: the rows that change are
+# copied, and twice the operations a row are made.
+_FEW_ROWS = 0.3
 # Halvings of a step.
 _HALVINGS = 12
 # What is added to the diagonal of H, relative to its largest possible value: more after a step shorter than _SHORT,
@@ -67,20 +71,51 @@ class Pieces:
     sigma: NDArray[np.float64]
     cap: NDArray[np.float64] | float = np.inf
 
+    @cached_property
+    def caps(self) -> NDArray[np.float64]:
+        """The caps, one a sample."""
+        return np.ascontiguousarray(np.broadcast_to(self.cap, self.sigma.shape), dtype=np.float64)
+
     def slope(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
         """``a(t)``."""
-        return np.clip(self.a0 + self.sigma * t, 0.0, self.cap)
+        return np.asarray(_slopes(self.a0, self.sigma, self.caps, t))
 
     def value(self, t: NDArray[np.float64]) -> float:
         """``sum h(t)``, with h as the largest of ``a t - (a - a0)^2 / (2 sigma)``."""
-        a = self.slope(t)
-        moved = np.divide((a - self.a0) ** 2, 2.0 * self.sigma, out=np.zeros_like(a), where=self.sigma > 0.0)
-        return float(np.sum(a * t - moved))
+        # NumPy sums in pairs: the last steps are judged by the last digits.
+        return float(np.sum(_values(self.a0, self.sigma, self.caps, t)))
 
     def curvature(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
         """The sigma of samples whose slope is inside, else 0."""
-        a = self.a0 + self.sigma * t
-        return np.where((a > 0.0) & (a < self.cap), self.sigma, 0.0)
+        return np.asarray(_curvatures(self.a0, self.sigma, self.caps, t))
+
+
+@nb.njit(cache=True, nogil=True)
+def _slopes(a0, sigma, cap, t):  # type: ignore[no-untyped-def]
+    out = np.empty(t.size)
+    for i in range(t.size):
+        out[i] = min(max(a0[i] + sigma[i] * t[i], 0.0), cap[i])
+    return out
+
+
+@nb.njit(cache=True, nogil=True)
+def _values(a0, sigma, cap, t):  # type: ignore[no-untyped-def]
+    out = np.empty(t.size)
+    for i in range(t.size):
+        a = min(max(a0[i] + sigma[i] * t[i], 0.0), cap[i])
+        moved = (a - a0[i]) ** 2 / (2.0 * sigma[i]) if sigma[i] > 0.0 else 0.0
+        out[i] = a * t[i] - moved
+    return out
+
+
+@nb.njit(cache=True, nogil=True)
+def _curvatures(a0, sigma, cap, t):  # type: ignore[no-untyped-def]
+    out = np.zeros(t.size)
+    for i in range(t.size):
+        a = a0[i] + sigma[i] * t[i]
+        if 0.0 < a < cap[i]:
+            out[i] = sigma[i]
+    return out
 
 
 @dataclass(eq=False)
@@ -124,17 +159,20 @@ def solve_pieces(
     t = 1.0 - Z.times(w)
     x = Point(w.copy(), t, loss.value(t) + float(np.dot(lam, np.abs(w))))
     diagonal = np.arange(w.size)
-    most = Z.squares(loss.sigma)
     settled, bent, H = False, np.empty(0), np.empty((0, 0))
+    most: NDArray[np.float64] | None = None
     while True:
         pull = Z.back(loss.slope(x.t))
         x.violation = violation(pull, x.w, lam)
         if x.violation <= tol or x.iterations >= max_iter or stop():
             return x
         now = loss.curvature(x.t)
-        if damping or not np.array_equal(now, bent):
-            H, bent = Z.weighted_gram(now), np.empty(0) if damping else now
+        if damping:
+            most = Z.squares(loss.sigma) if most is None else most
+            H, bent = Z.weighted_gram(now), np.empty(0)
             H[diagonal, diagonal] += damping * most
+        else:
+            H, bent = _brought_up(Z, H, bent, now), now
         far = x.violation > _FAR and w.size > _FEW_COLUMNS
         share = 0.0 if settled else _FORCING_FAR if far else _FORCING
         goal = max(_LASSO_SHARE * tol, share * x.violation, 1e-14)
@@ -150,6 +188,19 @@ def solve_pieces(
             damping = min(max(damping, _LEAST_DAMPING) * _DAMPING_STEP, _MOST_DAMPING)
         elif length == 1.0:
             damping = damping / _DAMPING_STEP if damping > _LEAST_DAMPING else 0.0
+
+
+def _brought_up(
+    Z: DenseColumns | SparseColumns, H: NDArray[np.float64], bent: NDArray[np.float64], now: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """``Z' diag(now) Z``, from H for the curvatures `bent` (none: no samples) where few samples have others."""
+    if not bent.size:
+        return Z.weighted_gram(now)
+    change = now - bent
+    changed = np.count_nonzero(change)
+    if changed > _FEW_ROWS * np.count_nonzero(now):
+        return Z.weighted_gram(now)
+    return Z.weighted_gram(change, H) if changed else H
 
 
 def violation(pull: NDArray[np.float64], w: NDArray[np.float64], lam: NDArray[np.float64]) -> float:
@@ -199,7 +250,7 @@ def _lasso(
     for rounds in range(_LASSO_ROUNDS):
         support = np.count_nonzero(u)
         if rounds or not settled:
-            sweeps = _CHECKS if settled else max(_SWEEPS, support // _PER_SWEEP)
+            sweeps = _CHECKS if settled else max(_SWEEPS, support * support // _PER_SWEEP)
             if _sweeps(H, h, lam, u, Hu, sweeps, tol) <= tol:
                 break
         for _ in range(_DROPS if support <= _LARGE else 1):

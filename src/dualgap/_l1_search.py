@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from dualgap._l1_columns import signed_columns
 from dualgap._l1_descent import descend
 from dualgap._l1_lp import HingeProblem, vertex_near
-from dualgap._l1_newton import Pieces, solve_pieces
+from dualgap._l1_newton import Pieces, Point, solve_pieces
 from dualgap.result import Event, History, Status
 
 if TYPE_CHECKING:
@@ -22,13 +22,16 @@ if TYPE_CHECKING:
 
 # Features to begin with; and at least so many are taken in at a time, at most as many again as there are.
 _FIRST, _AT_LEAST = 100, 50
+# Where so many features are chosen the others cost less than another round.
+_NEARLY_ALL = 0.8
 # Features with weight 0 and |v| below this are dropped, as long as features come in; not after so many rounds.
 _FAR_BELOW, _LAST_DROP = 0.8, 15
 # A round over chosen features is solved to this share of the violation outside, between these ends.
 _SHARE, _LOOSE, _TIGHT = 0.01, 0.1, 1e-9
 # With more weights than this the squared hinge ends at this share of the gap that is asked for; with fewer the last
-# digits cost next to nothing. The certificate computes the gap anew, with a rounding of its own.
-_LARGE, _SAFE = 500, 0.5
+# digits cost next to nothing. The certificate computes the gap anew, with a rounding of its own. The violation that
+# brings the gap there is below this share of it.
+_LARGE, _SAFE, _SURE = 500, 0.5, 0.3
 # The squared hinge is a start for the hinge once no feature outside is beyond this.
 _GOOD_START = 1.3
 # sigma of the hinge, times C: at first, and its growth from round to round; multipliers move on when v is within _NEAR.
@@ -67,8 +70,7 @@ class Search:
         self.operator, self.bias, self.free = problem.operator, bias != "none", bias == "free"
         phi: Any = problem.loss
         self.y, self.c, self.is_squared = phi.y, phi.C, loss == "squared_hinge"
-        # By columns: features are what is chosen.
-        self.X = X.tocsc() if sp.issparse(X) else X
+        self.X = X
         self.d = problem.n - self.bias
         penalty: Any = problem.regulariser
         self.lam = np.ones(problem.n)
@@ -79,7 +81,7 @@ class Search:
         self.iterations = 0
         self.status: Status | None = None
         self.x, self.a = np.zeros(problem.n), np.zeros(problem.m)
-        self.v = np.zeros(problem.n)
+        self.v, self.sizes = np.zeros(problem.n), np.zeros(self.d)
         self.chosen = np.zeros(0, dtype=np.intp)
         self.primal, self.dual = np.inf, -np.inf
         self.everything: Any = None
@@ -134,8 +136,9 @@ class Search:
 
     def choose_first(self) -> None:
         """The features of largest ``|v|`` for the multipliers at the start, and those that have a weight."""
-        if self.free and not np.any(self.x):
-            self.x[-1] = float(np.dot(self.c, self.y) / self.c.sum())
+        if self.bias and not np.any(self.x):
+            pull = float(np.dot(self.c, self.y))
+            self.x[-1] = np.sign(pull) * max(abs(pull) - 0.5 * self.lam[-1], 0.0) / self.c.sum()
         t = 1.0 - self.y * self.operator.matvec(self.x)
         v = np.abs(self.operator.rmatvec(self.y * self.c * np.maximum(t, 0.0))[: self.d])
         top = np.argpartition(-v, _FIRST - 1)[:_FIRST] if self.d > _FIRST else np.arange(self.d)
@@ -143,10 +146,11 @@ class Search:
 
     def outside(self, beyond: float) -> NDArray[np.intp]:
         """Features not chosen with ``|v| > 1 + beyond``, the largest first."""
-        size = np.abs(self.v[: self.d])
-        size[self.chosen] = 0.0
-        found = np.flatnonzero(size > 1.0 + beyond)
-        return found[np.argsort(-size[found], kind="stable")]
+        found = np.flatnonzero(self.sizes > 1.0 + beyond)
+        if not found.size:
+            return found
+        found = found[~np.isin(found, self.chosen)]
+        return found[np.argsort(-self.sizes[found], kind="stable")]
 
     def take_in(self, found: NDArray[np.intp], drop: bool) -> None:
         room = max(_AT_LEAST, self.chosen.size)
@@ -163,11 +167,14 @@ class Search:
         self.x[self.where()] = w
         self.a = a
         self.v = np.asarray(self.operator.rmatvec(self.y * a))
+        self.sizes = np.abs(self.v[: self.d])
 
     def excess(self) -> float:
-        """``max |v_j| / lambda_j - 1``."""
-        held = self.lam > 0.0
-        return float(np.max(np.abs(self.v[held]) / self.lam[held], initial=0.0)) - 1.0
+        """``max |v_j| / lambda_j - 1``; the lambda of features is 1."""
+        most = float(self.sizes.max(initial=0.0))
+        if self.bias and not self.free:
+            most = max(most, abs(float(self.v[-1])) / float(self.lam[-1]))
+        return most - 1.0
 
     def measure(self, t: NDArray[np.float64]) -> float:
         """Objectives of the point and of the best multiple of its multipliers; the relative gap."""
@@ -205,14 +212,14 @@ class Search:
             self.status = Status.STOPPED
         return self.stop()
 
-    def newton(self, Z: Any, loss: Pieces, tol: float, damping: float = 0.0) -> NDArray[np.float64]:
-        """Solve over the chosen columns and place the point; its t."""
+    def newton(self, Z: Any, loss: Pieces, tol: float, damping: float = 0.0) -> Point:
+        """Solve over the chosen columns and place the point."""
         where = self.where()
         left = self.max_iter - self.iterations
         found = solve_pieces(Z, loss, self.lam[where], self.x[where], tol, left, self.stop, damping)
         self.iterations += found.iterations
         self.place(found.w, loss.slope(found.t))
-        return found.t
+        return found
 
     # The two losses.
 
@@ -220,21 +227,23 @@ class Search:
         """The squared hinge; to the end, or until no v is beyond `enough`."""
         if sp.issparse(self.X):
             self.x, self.chosen = descend(self.X, self.y, self.c, self.lam, self.x, self.bias, self.stop)
+            if _NEARLY_ALL * self.d <= self.chosen.size:
+                self.chosen = np.arange(self.d)
         else:
             self.choose_first()
         loss = Pieces(np.zeros(self.y.size), 2.0 * self.c)
         tol, rounds, Z = _LOOSE, 0, self.columns()
         while True:
-            t = self.newton(Z, loss, tol)
+            point = self.newton(Z, loss, tol)
             rounds += 1
             found = self.outside(max(tol, _TIGHT))
             excess = self.excess()
-            done = not found.size and tol <= _TIGHT
+            done = not found.size and (tol <= _TIGHT or max(point.violation, excess) <= _TIGHT)
             if enough:
                 if excess <= enough or done or self.stop():
                     return
             else:
-                gap = self.measure(t)
+                gap = self.measure(point.t)
                 large = np.count_nonzero(self.x) > _LARGE
                 near = large and gap <= _SAFE * self.gap_tol and tol <= self.kkt_tol
                 if self.report(gap) or done or near:
@@ -247,7 +256,7 @@ class Search:
                 tol = max(_SHARE * tol, _TIGHT)
             else:
                 # A v that is off by so much costs about as much of the bound, relatively.
-                wanted = min(self.gap_tol, self.kkt_tol) if large else _TIGHT
+                wanted = min(_SURE * self.gap_tol, self.kkt_tol) if large else _TIGHT
                 tol = max(wanted if tol > wanted else _SHARE * tol, _TIGHT)
 
     def hinge(self) -> None:
@@ -266,9 +275,9 @@ class Search:
             if small and self.finish(Z, np.inf):
                 return
             loss = Pieces(a0, sigma * self.c, self.c)
-            t = self.newton(Z, loss, tol, _DAMPING)
+            point = self.newton(Z, loss, tol, _DAMPING)
             rounds += 1
-            gap = self.measure(t)
+            gap = self.measure(point.t)
             if self.report(gap):
                 break
             excess = self.excess()
@@ -294,12 +303,12 @@ class Search:
             Z = self.all_columns()
         where = self.where()
         w, a = self.x[where], self.a
-        kept = (self.x, self.a, self.v, self.chosen)
+        kept = (self.x, self.a, self.v, self.sizes, self.chosen)
         rows = None
         while True:
             found = vertex_near(HingeProblem(Z, self.c, self.lam[where]), w, a, radius, self.time_left(), rows)
             if found is None:
-                self.x, self.a, self.v, self.chosen = kept
+                self.x, self.a, self.v, self.sizes, self.chosen = kept
                 return False
             self.iterations += max(found.programs, 1)
             rows = found.rows

@@ -143,6 +143,10 @@ def solve_l1_svm(
     ([1.0, 0.0], -2.0, True)
     """
     _check(loss, bias, C, intercept_scaling, gap_tol, tol, max_iter, time_limit)
+    if sp.issparse(X):
+        # By columns: features are what is chosen, and products with few weights cost their columns alone.
+        X = X.tocsc()
+        X = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
     problem = l1_problem(
         X, y, C, loss=loss, sample_weight=sample_weight, bias=bias, intercept_scaling=intercept_scaling
     )

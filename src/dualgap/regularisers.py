@@ -108,6 +108,9 @@ class Penalty:
 
     def reach(self, v: NDArray[np.float64]) -> float:
         """The largest factor by which v may be scaled before its conjugate is infinite."""
+        if not np.any(self.l2):
+            size = np.abs(v)
+            return float(np.divide(self.l1, size, out=np.full(v.shape, np.inf), where=size > 0.0).min(initial=np.inf))
         rigid = np.broadcast_to(np.asarray(self.l2) == 0.0, v.shape) & (v != 0.0)
         if not np.any(rigid):
             return np.inf
@@ -118,6 +121,8 @@ class Penalty:
 
         Here s is v beyond l1, so that both parts are non-negative where the conjugate is finite.
         """
+        if not np.any(self.l2):
+            return np.asarray(np.maximum(self.l1 * np.abs(x) - v * x, 0.0))
         s = np.sign(v) * np.maximum(np.abs(v) - self.l1, 0.0)
         curved = np.broadcast_to(np.asarray(self.l2) > 0.0, v.shape)
         s = np.where(curved, s, 0.0)
