@@ -94,9 +94,12 @@ def narrowed(
     active = _active(problem, a, gradient + problem.F @ eta)
     if active.size > _MOST * problem.n:
         return None
-    part = _part(problem, a, active)
+    outside = a.copy()
+    outside[active] = 0.0
     gram = problem.gram
     assert isinstance(gram, KeptGram)
+    gram = gram.beside(problem.on_points(outside))
+    part = _part(problem, gram, a, active)
 
     def enough(snapshot: Snapshot) -> bool:
         if asked(snapshot):
@@ -136,10 +139,11 @@ def _size(part: DualQP, a: NDArray[np.float64], gradient: NDArray[np.float64]) -
     return max(abs(0.5 * float(a @ (gradient + part.f0))), 1e-300)
 
 
-def _part(problem: DualQP, a: NDArray[np.float64], active: NDArray[np.intp]) -> DualQP:
-    """The problem in these variables, the others staying where they are (which is in the product at the start)."""
+def _part(problem: DualQP, gram: KeptGram, a: NDArray[np.float64], active: NDArray[np.intp]) -> DualQP:
+    """The problem in these variables, the others staying where they are (which the products of `gram` have in them)."""
     return replace(
         problem,
+        gram=gram,
         index=problem.index[active],
         sign=problem.sign[active],
         ridge=problem.ridge[active],
