@@ -38,8 +38,8 @@ _MOST = 0.6
 # The part of the goal that the variables of A may use up; the rest is for the others and for rounding, and so is what
 # the dual objective rises by on the way, to which the goal is relative in the end.
 _OWN_SHARE = 0.85
-# Variables of a block. They are those near a solution and fewer than those of a cold start: a smaller matrix is made for
-# them, and steps pass by fewer (20 values of C on ijcnn1, counted: 1.50 s of entries and steps, 1.52 with 2048).
+# Variables of a block. Those near a solution are fewer than those of a cold start: a smaller matrix is made for them,
+# and steps pass by fewer (20 values of C on ijcnn1, counted: 1.50 s of entries and steps, 1.52 with 2048).
 _BLOCK = 1536
 # Where the gap is the goal, the violation is not: float64 has nothing left to give below this.
 _LAST_TOL = 1e-13
