@@ -22,6 +22,7 @@ from dualgap.certificate import exact_gradient
 from dualgap.constraints import FEASIBLE, infeasibility
 from dualgap.path import steps
 from dualgap.path.grams import KeptGram, StoredGram, lasting_gram
+from dualgap.solvers import _block_rounding
 
 CS = np.geomspace(0.05, 50.0, 7)
 
@@ -219,6 +220,27 @@ def test_path_steps_within_few_variables_are_certified_as_cold_ones(row, goal, n
         assert ours.gap == pytest.approx(cold.gap, abs=1e-12 * cold.primal)
         assert ours.kkt_violation == pytest.approx(cold.kkt_violation, abs=1e-9)
         assert (ours.relative_gap <= 1e-4) if "gap_tol" in goal else (ours.kkt_violation <= 1e-3 * (1 + 1e-9))
+
+
+def test_path_steps_within_few_variables_see_the_others_in_slopes_computed_anew(narrow_steps, monkeypatch):
+    """The solver compares its slopes with exact ones, of its own variables: the others' share must be in both."""
+    monkeypatch.setattr(_block_rounding, "_ROUNDING", 1.0)
+    X, y = many()
+    svm_path(X, y, [2.0, 2.1, 2.2], gamma=0.5, gap_tol=1e-4)
+    assert narrow_steps == [True, True]
+
+
+def test_lasting_grams_beside_others_have_these_in_their_products():
+    X, _ = many(300)
+    gram = lasting_gram(X, Kernel("rbf", gamma=0.5), cache_size=0.5)
+    if gram.fused is None:
+        pytest.skip("entries are made of tiles where the CPU has the registers for it")
+    weights, others = np.random.default_rng(0).normal(size=(2, 300))
+    rows = np.arange(3, 300, 7)
+    part = gram.beside(others)
+    np.testing.assert_allclose(part.product(weights, rows), gram.product(weights + others, rows), rtol=1e-12)
+    part.fused.accumulate(own := np.zeros(rows.size), np.arange(300), weights, rows)
+    np.testing.assert_allclose(own, gram.product(weights, rows), atol=1e-4)
 
 
 def test_path_steps_within_few_variables_stop_when_the_callback_says_so(narrow_steps):

@@ -63,6 +63,36 @@ def test_shrinking_changes_the_work_and_not_the_answer():
     assert answers[True].kernel_evaluations < answers[False].kernel_evaluations
 
 
+def shrunk(monkeypatch, pieces, callback=None):
+    """A run that has to catch up with what it set aside, in pieces of so many multiplications."""
+    monkeypatch.setattr(smo, "_PIECE_PRODUCTS", pieces)
+    X, y, _ = data(1500, seed=3)
+    gram = make_gram(X, Kernel("rbf", gamma=0.5), kind="cached", cache_size=1.0)
+    return solve(build("c_svc", gram, y, C=10.0), "smo", tol=1e-5, callback=callback, warn=False)
+
+
+def test_catching_up_in_pieces_changes_nothing(monkeypatch):
+    whole, pieces = shrunk(monkeypatch, 10**12), shrunk(monkeypatch, 50_000)
+    assert len(pieces.history) > len(whole.history)
+    assert np.isfinite(pieces.history.column("relative_gap")).all()
+    assert pieces.certificate.dual == pytest.approx(whole.certificate.dual, rel=1e-9)
+    assert pieces.kernel_evaluations == whole.kernel_evaluations
+
+
+def test_a_run_can_be_stopped_while_it_catches_up(monkeypatch):
+    seen = [-1]
+
+    def between_two_steps(event):
+        seen.append(event.iteration)
+        return seen[-1] == seen[-2]
+
+    result = shrunk(monkeypatch, 50_000, between_two_steps)
+    assert result.status is dualgap.Status.STOPPED
+    assert seen[-1] == seen[-2] == result.iterations
+    assert result.certificate.infeasibility < 1e-9
+    assert result.certificate.relative_gap < 1e-2
+
+
 def test_counts_are_those_of_the_run():
     result = solve(problem("c_svc", "small cache"), "smo", tol=1e-5, shrinking=False)
     last = result.history[-1]

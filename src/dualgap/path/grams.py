@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from dualgap.kernels.functions import Kernel
+from dualgap.kernels.fused_gram import FusedGram
 from dualgap.kernels.gram import FullGram, KernelGram, make_gram
 from dualgap.kernels.last_product import LastProduct
 from dualgap.kernels.points import prepare
@@ -61,6 +63,29 @@ class _Remembering:
 
 class KeptGram(_Remembering, KernelGram):
     """A kernel matrix made of data on demand (rows are kept in any case, where entries are dear)."""
+
+    def beside(self, others: NDArray[np.float64]) -> KeptGram:
+        """The same matrix for a part of a problem: exact products have those of the `others`' weights in them."""
+        assert self.fused is not None
+        part = copy(self)
+        part.fused = _BesideOthers(self.fused, others)
+        return part
+
+
+class _BesideOthers(FusedGram):
+    """Tiles of a matrix for some variables of a problem, while others keep the weights they have.
+
+    A solver that computes slopes anew finds in them what it cannot see: without it they would be those of another
+    problem.
+    """
+
+    def __init__(self, tiles: FusedGram, others: NDArray[np.float64]) -> None:
+        self.__dict__.update(tiles.separate().__dict__)
+        self.others = others
+
+    def exact(self, weights: NDArray[np.float64], rows: NDArray[np.intp] | None = None) -> NDArray[np.float64]:
+        """``K[rows] @ (weights + others)`` in float64 throughout."""
+        return super().exact(weights + self.others, rows)
 
 
 class StoredGram(_Remembering, FullGram):

@@ -132,7 +132,8 @@ def _solved(
                 bounds = restart_bounds(problem, last.step.certificate, ratio)
             start = scaled_start(problem, last.a, known)
             at: _At | None = None
-            for factor in () if known is None else _candidates(problem, last, known, start):
+            factors = [] if known is None else _candidates(problem, last, known, start)
+            for factor in factors:
                 point = np.clip(factor * last.a, problem.lo, problem.hi)
                 gradient = factor * last.product + problem.ridge * point + problem.f0
                 certificate, eta = judge(problem, point, gradient, last.step.eta)
@@ -150,7 +151,8 @@ def _solved(
                         product,
                         error,
                     )
-            _hand_over(problem, last, start)
+            if factors and not np.any(problem.e):
+                _hand_over(problem, last, start, factors[0])
             if at is not None and goal.free_to_choose and worth_narrowing(problem) and not np.any(problem.e):
                 found = _within_few(problem, goal, start, at, began)
                 if found is not None and goal.met(found.certificate):
@@ -235,12 +237,11 @@ def _within_few(problem: DualQP, goal: Goal, start: NDArray[np.float64], at: _At
     return Step(problem, found[0], eta, certificate, Status.CONVERGED, found[1], 0.0, False, np.nan, nothing)
 
 
-def _hand_over(problem: DualQP, last: _Last, start: NDArray[np.float64]) -> None:
-    """Tell the Gram matrix the product at the start, where that is a multiple of one it has made."""
+def _hand_over(problem: DualQP, last: _Last, start: NDArray[np.float64], factor: float) -> None:
+    """Tell the Gram matrix the product at the start, which is this multiple of one it has made."""
     gram = problem.gram
-    if not isinstance(gram, KeptGram | StoredGram) or last.step.problem.gram is not gram or np.any(problem.e):
+    if not isinstance(gram, KeptGram | StoredGram):
         return
-    factor = multiple(problem, last.a, last.product)
     points = problem.points
     whole = points.size == gram.n
     product, error = np.zeros(gram.n), np.zeros(gram.n)

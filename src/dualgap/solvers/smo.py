@@ -27,7 +27,7 @@ import numpy as np
 from dualgap.certificate import exact_gradient
 from dualgap.constraints import feasible_start
 from dualgap.kernels.cache import ElementStore
-from dualgap.kernels.gram import FullGram, Store, entry_cost, row_store
+from dualgap.kernels.gram import FullGram, KernelGram, Store, entry_cost, row_store
 from dualgap.problem import check_objective
 from dualgap.result import Outcome, Snapshot, Status
 from dualgap.solvers import _pair_steps as pairs
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 # interrupts and time limits are obeyed. Counted, not timed, because where a run looks up must not depend on the clock.
 _CHUNK_LEAST, _CHUNK_MOST, _CHUNK_SHARE = 100, 1000, 8
 _CHUNK_UPDATES, _CHUNK_PRODUCTS = 20_000_000, 50_000_000
+# Multiplications in one piece of the product that gradients catch up by, with the same end: 20 to 100 milliseconds.
+_PIECE_PRODUCTS = 300_000_000
 # Shrinking is tried as often as LIBSVM does.
 _SHRINK_EVERY = 1000
 # Rows are moved together only when that shortens them by a fifth: moving costs a pass over the cache.
@@ -211,8 +213,11 @@ class _Run:
                 self.when_whole = self.a.copy(), self.gradient.copy()
             self.activate(self.active[~settled])
 
-    def unshrink(self) -> None:
-        """All variables again: the gradient of those set aside catches up with what changed since."""
+    def unshrink(self) -> bool:
+        """All variables again: the gradient of those set aside catches up with what changed since.
+
+        Where there is much to catch up with, whoever watches is asked on the way; True when that ends the run.
+        """
         self.write_back()
         p = self.problem
         # Variables left at different times; what all of them know is the moment when none was aside.
@@ -223,12 +228,31 @@ class _Run:
         aside[self.active] = False
         rows = np.unique(p.index[aside])
         missing = np.zeros(rows.size)
-        p.gram.accumulate(missing, moved, change[moved], rows)
+        # Products with a factor cost the same however many rows are asked for.
+        whole = p.gram.factor is not None
+        step = rows.size if whole else int(_PIECE_PRODUCTS / (entry_cost(p.gram) * max(1, moved.size)))
+        for begin in range(0, rows.size, max(1, step)):
+            if begin and self.tell(complete=False, between=True):
+                return True
+            part = slice(begin, begin + max(1, step))
+            self.add_product(missing[part], change, moved, rows[part])
         caught_up = p.sign[aside] * missing[np.searchsorted(rows, p.index[aside])]
         caught_up += p.ridge[aside] * (self.a - a_then)[aside]
         self.gradient[aside] = gradient_then[aside] + caught_up
         self.store.reset()
         self.activate(np.arange(p.n))
+        return False
+
+    def add_product(
+        self, out: NDArray[np.float64], weights: NDArray[np.float64], used: NDArray[np.intp], rows: NDArray[np.intp]
+    ) -> None:
+        """``out += K[rows] @ weights``, by the tiles that certificates are made of where there are any."""
+        gram = self.problem.gram
+        if getattr(gram, "fused", None) is None or not isinstance(gram, KernelGram):
+            gram.accumulate(out, used, weights[used], rows)
+            return
+        gram.evaluations += used.size * rows.size
+        out += gram.product(weights, rows)
 
     # -- running -------------------------------------------------------------------------------------------------
 
@@ -245,8 +269,8 @@ class _Run:
         cost = entry_cost(self.problem.gram) * self.store.width
         return max(1, int(_CHUNK_PRODUCTS / max(cost, 1.0)))
 
-    def tell(self, complete: bool) -> bool:
-        """Report to the callback; True when it asks to stop."""
+    def tell(self, complete: bool, *, between: bool = False) -> bool:
+        """Report to the callback; True when it asks to stop. `between` two steps nothing new is known."""
         self.write_back()
         hits, misses = (int(count) for count in self.store.counts - self.counts_before)
         if not isinstance(self.store, ElementStore):
@@ -257,7 +281,7 @@ class _Run:
                 a=self.a,
                 gradient=self.gradient if complete else None,
                 objective=self.objective,
-                violation=self.violation,
+                violation=np.nan if between else self.violation,
                 kernel_evaluations=self.evaluations(),
                 cache_hits=hits,
                 cache_misses=misses,
@@ -285,7 +309,8 @@ class _Run:
             if self.tell(complete=True):
                 return self.outcome(Status.STOPPED)
             if code == pairs.CONVERGED and self.active.size < self.problem.n:
-                self.unshrink()
+                if self.unshrink():
+                    return self.outcome(Status.STOPPED)
             elif code == pairs.CONVERGED and not self.tighten():
                 return self.outcome(Status.CONVERGED)
             if 0 <= self.options.max_iter <= self.iterations:
