@@ -46,7 +46,7 @@ def main() -> None:
             few.indices, few.indptr = few.indices.astype(index), few.indptr.astype(index)
             solve_l1_svm(few.astype(dtype), y, loss="squared_hinge")
         wide = rng.uniform(size=(60, 128)).astype(dtype)
-        for matrix in (wide, np.ceil(9.0 * wide)):  # for the matrix unit, where there is one
+        for matrix in (wide, np.ceil(9.0 * wide), np.ceil(999.0 * wide)):  # for the matrix unit, where there is one
             gram = dualgap.make_gram(matrix, dualgap.Kernel("rbf", gamma=0.1), kind="cached")
             dualgap.solve(dualgap.build("c_svc", gram, y), "block", tol=0.1, warn=False)
         for name in ("laplacian", "chi2"):

@@ -118,19 +118,22 @@ def test_what_is_beyond_float32_has_no_bound():
 
 @needs_tiles
 @pytest.mark.skipif(not matrix_unit.available(), reason="this CPU has no matrix unit")
-@pytest.mark.parametrize("layout", ["pieces", "sparse pieces", "rounded levels", "exact levels"])
+@pytest.mark.parametrize(
+    "layout", ["pieces", "sparse pieces", "rounded levels", "rounded digits", "exact levels", "exact digits"]
+)
 @pytest.mark.parametrize("d", [97, 400])
 def test_entries_of_the_matrix_unit_keep_their_bound(layout, d):
     rng = np.random.default_rng(d)
-    X = rng.normal(size=(300, d)) if "pieces" in layout else rng.integers(0, 256, size=(300, d)) / 255.0
+    most = 1000 if "digits" in layout else 255
+    X = rng.normal(size=(300, d)) if "pieces" in layout else rng.integers(0, most + 1, size=(300, d)) / most
     if layout == "sparse pieces":
         X = sp.csr_matrix(np.where(rng.uniform(size=X.shape) < 0.5, X, 0.0))
-    elif layout == "rounded levels":
+    elif "rounded" in layout:
         X = X.astype(np.float32)
     kernel = Kernel("rbf", gamma=1.0 / d)
     gram = FusedGram(prepare(X, kernel), kernel, 10**8, 1)
     assert isinstance(gram._single, MatrixSource)
-    if layout == "exact levels":  # float64 entries cost little more than float32 ones
+    if "exact" in layout:  # float64 entries cost little more than float32 ones
         assert gram.entry_error() is None
         return
     off, error = check(X, 1.0 / d, rng.normal(size=300))

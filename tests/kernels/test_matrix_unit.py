@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import dualgap
 from dualgap.kernels import fused_gram, matrix_source, matrix_unit
-from dualgap.kernels._matrix_unit_levels import find_levels
+from dualgap.kernels._matrix_unit_levels import TWO_DIGITS, find_levels
 from dualgap.kernels.functions import Kernel
 from dualgap.kernels.fused_gram import FusedGram
 from dualgap.kernels.matrix_source import MatrixSource
@@ -27,7 +27,9 @@ needs_unit = pytest.mark.skipif(
     not matrix_unit.available(), reason="this CPU has no matrix unit (AMX), or the system does not grant it"
 )
 PRODUCTS = sorted(name for name in KERNELS if name not in ("laplacian", "chi2"))
-KINDS = ("pieces", "levels")
+# Levels of one byte, and of two digits.
+STEPS = {"levels": 200.0, "digits": 2000.0}
+KINDS = ("pieces", *STEPS)
 
 
 @pytest.fixture
@@ -37,17 +39,19 @@ def always(monkeypatch):
 
 
 def data(n, d, layout, kind, seed=0, dtype=np.float64):
-    """Rows whose numbers are whole multiples of 1/200, or any."""
+    """Rows whose numbers are whole multiples of 1/200 or 1/2000, or any."""
     X = points(n, d, layout, np.float64, seed)
-    if kind == "levels":
+    if kind in STEPS:
         numbers = X.data if sp.issparse(X) else X
-        numbers[...] = np.ceil(200.0 * numbers) / 200.0
+        numbers[...] = np.ceil(STEPS[kind] * numbers) / STEPS[kind]
     return X.astype(dtype)
 
 
 def made_by_the_unit(gram, kind):
     source = gram._single
-    return isinstance(source, MatrixSource) and (source.levels is not None) == (kind == "levels")
+    if not isinstance(source, MatrixSource) or source.levels is None:
+        return isinstance(source, MatrixSource) and kind == "pieces"
+    return source.levels.planes == {"pieces": 0, "levels": 1, "digits": 3}[kind]
 
 
 # -- entries ---------------------------------------------------------------------------------------------------------
@@ -91,7 +95,7 @@ def worst_numbers(rng, shape):
 @needs_unit
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("d", [1, 31, 33, 300, 784])
-@pytest.mark.parametrize("what", ["normal", "positive", "worst", "levels"])
+@pytest.mark.parametrize("what", ["normal", "positive", "worst", "levels", "digits"])
 def test_sums_are_as_exact_as_stated(what, d):
     rng = np.random.default_rng(d)
     X = {
@@ -99,9 +103,10 @@ def test_sums_are_as_exact_as_stated(what, d):
         "positive": lambda: rng.uniform(0.5, 1.0, size=(100, d)),
         "worst": lambda: worst_numbers(rng, (100, d)).astype(np.float64),
         "levels": lambda: rng.integers(0, 256, size=(100, d)) / 255.0,
+        "digits": lambda: rng.integers(0, 1001, size=(100, d)) / 1000.0,
     }[what]()
     gram = fused_gram_of(X, Kernel("linear"))
-    assert made_by_the_unit(gram, "levels" if what == "levels" else "pieces")
+    assert made_by_the_unit(gram, what if what in STEPS else "pieces")
     norms = np.linalg.norm(X, axis=1)
     within(gram.block(np.arange(100), None), X @ X.T, gram.sum_error * np.outer(norms, norms) * (1 + 1e-9))
 
@@ -191,10 +196,11 @@ def test_tiny_and_huge_data_give_no_nan(name, kind, size):
 
 @needs_unit
 @pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("kind", STEPS)
 @pytest.mark.parametrize("name", PRODUCTS)
-def test_exact_levels_serve_proofs_as_well(name, monkeypatch):
+def test_exact_levels_serve_proofs_as_well(name, kind, monkeypatch):
     """Sums in whole numbers are as good in float64: as good as the vector tiles', which are not asked."""
-    X, w = data(150, 90, "dense", "levels"), np.random.default_rng(0).normal(size=150)
+    X, w = data(150, 90, "dense", kind), np.random.default_rng(0).normal(size=150)
     expected = fused_gram_of(X, KERNELS[name]).double()
     gram = fused_gram_of(X, KERNELS[name])
     monkeypatch.setattr(FusedGram, "_exact_source", lambda self: pytest.fail("the matrix unit could do this"))
@@ -214,6 +220,28 @@ def test_levels_that_are_off_by_more_than_rounding_prove_nothing():
         assert gram._single.exactly() is None
 
 
+@needs_unit
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("name", ["linear", "rbf"])
+def test_two_digits_up_to_the_largest_sums(name):
+    """Squared distances just below 2^31, and digits of every size: nothing is lost in float64."""
+    rng = np.random.default_rng(0)
+    K = rng.choice([0, 1, 127, 128, 129, 255, 256, 16_255, 16_256, 16_382, 16_383], size=(150, 8)).astype(np.float64)
+    K[:, 4:] = 0.0
+    K[:3], K[1, :4], K[2, 4:] = 0.0, 16_383.0, 16_383.0
+    kernel = Kernel(name, gamma=1e-9)
+    gram = fused_gram_of(K, kernel)
+    assert made_by_the_unit(gram, "digits")
+    assert gram._single.levels.norms.max() < 2**30
+    inner = (K[:, None] * K[None]).sum(axis=2)
+    apart = ((K[:, None] - K[None]) ** 2).sum(axis=2)
+    assert apart.max() > 0.99 * 2**31
+    expected = inner if name == "linear" else np.exp(-kernel.gamma * apart)
+    assert gram.block(np.arange(150), None) == pytest.approx(expected, rel=1e-6)
+    for i in range(3):
+        assert gram.exact(np.eye(150)[i]) == pytest.approx(expected[i], rel=1e-15, abs=0.0)
+
+
 # -- levels ----------------------------------------------------------------------------------------------------------
 
 
@@ -228,6 +256,43 @@ def test_levels_are_found(low, step, most, dtype):
     assert found.low == pytest.approx(low, abs=1e-6)
     assert found.step == pytest.approx(step, rel=1e-6)
     assert np.array_equal(found.norms, np.sum(k * k, axis=1))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(("low", "step", "most"), [(-1.0, 0.001, 2000), (0.0, 0.01, 16_383), (0.0, 1.0, 256)])
+def test_levels_of_two_digits_are_found(low, step, most, dtype):
+    k = np.random.default_rng(0).integers(0, most + 1, size=(3000, 3))
+    k[0, :2] = (0, most)
+    X = (low + k * step).astype(dtype)
+    assert find_levels(X, shifted=True, threads=2) is None
+    found = find_levels(X, shifted=True, threads=2, budget=10**6, most=TWO_DIGITS)
+    assert found.planes == 3
+    assert found.low == pytest.approx(low, abs=1e-6)
+    assert found.step == pytest.approx(step, rel=1e-6)
+    assert np.array_equal(found.norms, np.sum(k * k, axis=1))
+    high, small, both = found.bytes[:, :3], found.bytes[:, 64:67], found.bytes[:, 128:131]
+    assert np.array_equal(128 * high.astype(int) + small, k)
+    assert np.array_equal(both, high + small)
+
+
+def test_rows_too_long_for_whole_sums_have_no_levels():
+    k = np.random.default_rng(0).integers(0, 16_384, size=(500, 3))
+    assert find_levels(k.astype(float), shifted=True, threads=1, most=TWO_DIGITS) is not None
+    k = np.hstack([k, np.full((500, 3), 16_383)])
+    assert find_levels(k.astype(float), shifted=True, threads=1, most=TWO_DIGITS) is None
+
+
+@pytest.mark.parametrize("kind", STEPS)
+def test_the_least_number_need_not_be_in_the_sample(kind):
+    X = 1.0 + data(3000, 30, "dense", kind)
+    X[:, 0] = 1.1  # the first row, of every sample, has more
+    X[1, 7] = 1.0 - 3.0 / STEPS[kind]
+    found = find_levels(X, shifted=True, threads=1, most=TWO_DIGITS)
+    assert found.low == X.min()
+    assert found.step == pytest.approx(1.0 / STEPS[kind], rel=1e-9)
+    for number in (np.nan, -np.inf, np.inf):
+        X[1, 7] = number
+        assert find_levels(X, shifted=True, threads=1, most=TWO_DIGITS) is None
 
 
 def test_levels_that_rounding_has_moved_too_far_are_refused():

@@ -1,7 +1,12 @@
-"""Data that are whole multiples of one step: ``x = low + k step`` with k from 0 to 255, found out and checked.
+"""Data that are whole multiples of one step: ``x = low + k step`` with k from 0 to 255 (or 16 383), found and checked.
 
-A few rows tell whether it is worth looking (most data have more than 256 different values in them) and what the step
-would be; one pass over all rows then checks every value and adds up ``|k|^2`` on the way.
+A few rows tell whether it is worth looking (most data have more different values in them) and what the step would be;
+one pass over all rows then checks every value and adds up ``|k|^2`` on the way.
+
+Levels beyond 255 are two digits to the base of 128, ``k = 128 h + l``. Three products of bytes are then as good as the
+four of all pairs of digits, because ``h + l`` is a byte, too::
+
+    k k' = 2^14 h h' + 2^7 ((h + l)(h' + l') - h h' - l l') + l l'
 """
 
 from __future__ import annotations
@@ -13,15 +18,17 @@ import numba as nb
 import numpy as np
 import scipy.sparse as sp
 
-from dualgap.kernels._matrix_unit_packing import LEVEL_FEATURES
+from dualgap.kernels._matrix_unit_packing import DIGIT_BITS, LEVEL_FEATURES, TWO_DIGIT_PLANES, put_level
 from dualgap.kernels.matrix_unit import LEVEL_ERROR
 from dualgap.kernels.threads import share_parts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# The largest level: a byte.
-_MOST = 255
+# The largest level of one byte, and of two digits.
+ONE_BYTE, TWO_DIGITS = 255, (1 << 2 * DIGIT_BITS) - 1
+# The largest squared norm: products and squared distances of such rows are below 2^31, and levels are not negative.
+_LARGEST_NORM = 2.0**30 - 1.0
 # Values looked at before all are: sorting them takes a millisecond or two.
 _SAMPLED = 20_000
 # Rows checked by a thread at a time.
@@ -40,8 +47,10 @@ class Levels:
         ``|k|^2`` of the rows.
     error : float
         The most that a row is off, as a share of its norm.
-    bytes : ndarray of uint8, shape (n, features rounded up to whole steps)
-        The k themselves, where they are kept; else without rows.
+    bytes : ndarray of uint8, shape (n, `planes` times features rounded up to whole steps)
+        The k themselves (see `_matrix_unit_packing.put_level`), where they are kept; else without rows.
+    planes : int
+        Bytes of a level: 1, or 3 for two digits and their sum.
     """
 
     low: float
@@ -49,9 +58,10 @@ class Levels:
     norms: NDArray[np.int32]
     error: float
     bytes: NDArray[np.uint8]
+    planes: int = 1
 
 
-def find_levels(X: Any, *, shifted: bool, threads: int, budget: int = 0) -> Levels | None:
+def find_levels(X: Any, *, shifted: bool, threads: int, budget: int = 0, most: int = ONE_BYTE) -> Levels | None:
     """The levels of a dense or CSR matrix; None where there are none.
 
     Parameters
@@ -64,20 +74,38 @@ def find_levels(X: Any, *, shifted: bool, threads: int, budget: int = 0) -> Leve
         Threads for the pass over all data.
     budget : int
         Bytes that the levels may take; they are not kept where they take more.
+    most : int
+        The largest level: `ONE_BYTE` or `TWO_DIGITS`.
     """
-    sparse = sp.issparse(X)
-    shifted = shifted and not sparse
+    shifted = shifted and not sp.issparse(X)
     seen = np.unique(_sample(X).astype(np.float64))
-    if seen.size == 0 or seen.size > _MOST + 1 or not np.all(np.isfinite(seen)):
+    if seen.size == 0 or seen.size > most + 1 or not np.all(np.isfinite(seen)):
         return None
-    low = float(X.min()) if shifted else 0.0
-    if not np.isfinite(low) or seen[0] < low:
+    # A sample nearly always has the least of all values; where it has not, the pass over all data ends early.
+    found = _from(X, seen, float(seen[0]) if shifted else 0.0, threads, budget, most)
+    if found is None and shifted and _common_step(seen - seen[0], most) is not None:
+        low = float(X.min())
+        found = _from(X, seen, low, threads, budget, most) if np.isfinite(low) and low < seen[0] else None
+    return found
+
+
+def _from(X: Any, seen: NDArray[np.float64], low: float, threads: int, budget: int, most: int) -> Levels | None:
+    """The levels from `low` on, the step being that of the values `seen`."""
+    if seen[0] < low:
         return None
-    step = _common_step(seen - low)
-    if step is None:
-        return None
+    for planes, largest in ((1, ONE_BYTE), (TWO_DIGIT_PLANES, TWO_DIGITS)):
+        step = _common_step(seen - low, largest) if largest <= most else None
+        found = None if step is None else _checked(X, low, step, planes, threads, budget)
+        if found is not None:
+            return found
+    return None
+
+
+def _checked(X: Any, low: float, step: float, planes: int, threads: int, budget: int) -> Levels | None:
+    """The levels of all values, where each is near to one."""
+    most = ONE_BYTE if planes == 1 else TWO_DIGITS
     norms = np.zeros(X.shape[0], dtype=np.int32)
-    width = -(-X.shape[1] // LEVEL_FEATURES) * LEVEL_FEATURES
+    width = planes * -(-X.shape[1] // LEVEL_FEATURES) * LEVEL_FEATURES
     kept = np.zeros((X.shape[0] if X.shape[0] * width <= budget else 0, width), dtype=np.uint8)
     errors = np.zeros(-(-X.shape[0] // _ROWS))
 
@@ -85,13 +113,13 @@ def find_levels(X: Any, *, shifted: bool, threads: int, budget: int = 0) -> Leve
         # Once one part has failed the others need not be looked at.
         if np.all(errors <= LEVEL_ERROR):
             errors[begin // _ROWS] = (
-                _check_sparse(X.data, X.indices, X.indptr, step, begin, end, norms, kept) if sparse
-                else _check_dense(X, low, step, begin, end, norms, kept)
+                _check_sparse(X.data, X.indices, X.indptr, step, most, begin, end, norms, kept) if sp.issparse(X)
+                else _check_dense(X, low, step, most, begin, end, norms, kept)
             )  # fmt: skip
 
     share_parts(check, X.shape[0], _ROWS, threads)
     error = float(errors.max(initial=0.0))
-    return Levels(low, step, norms, error, kept) if error <= LEVEL_ERROR else None
+    return Levels(low, step, norms, error, kept, planes) if error <= LEVEL_ERROR else None
 
 
 def _sample(X: Any) -> NDArray[Any]:
@@ -102,8 +130,8 @@ def _sample(X: Any) -> NDArray[Any]:
     return np.asarray(X[:: max(1, X.shape[0] // rows)]).reshape(-1)
 
 
-def _common_step(values: NDArray[np.float64]) -> float | None:
-    """The largest step that all values are whole multiples of, nearly; None if more than 255 make the largest one.
+def _common_step(values: NDArray[np.float64], most: int) -> float | None:
+    """The largest step that all values are whole multiples of, nearly; None if more than `most` make the largest one.
 
     Euclid's algorithm on rounded numbers: what is left over from a division is taken for zero below a quarter of the
     least step that would do. Whether the values really are multiples is for the pass over all data to say.
@@ -111,63 +139,100 @@ def _common_step(values: NDArray[np.float64]) -> float | None:
     largest = float(values.max())
     if not largest > 0.0 or not np.isfinite(largest):
         return None
-    nothing = largest / _MOST / 4.0
+    nothing = largest / most / 4.0
     step = largest
-    for value in values:
-        other = float(value)
+    while True:
+        values = values[np.abs(values - np.round(values / step) * step) > nothing]
+        count = round(largest / step)
+        if count > most:
+            return None
+        if values.size == 0:
+            return largest / count
+        other = float(values[0])
         while other > nothing:
             step, other = other, abs(step - round(step / other) * other)
-    count = round(largest / step)
-    return largest / count if count <= _MOST else None
 
 
 @nb.njit(cache=True, nogil=True)
-def _off(value, step, most):  # type: ignore[no-untyped-def]
-    """The level of a value and by how much it is off; -1 where there is none."""
-    level = np.floor(value / step + 0.5)
-    if not (level >= 0.0 and level <= most):
-        return -1.0, 0.0
-    return level, value - level * step
+def _error(total, off, step):  # type: ignore[no-untyped-def]
+    """How far a row is off its levels; infinity where its norm is too large."""
+    if total > _LARGEST_NORM:
+        return np.inf
+    if off > 0.0:
+        return np.inf if total == 0.0 else np.sqrt(off / total) / step
+    return 0.0
 
 
 @nb.njit(cache=True, nogil=True)
-def _check_dense(X, low, step, begin, end, norms, kept):  # type: ignore[no-untyped-def]
+def _check_dense(X, low, step, most, begin, end, norms, kept):  # type: ignore[no-untyped-def]
     """How far rows `begin` to `end` are off their levels, infinity where there are none.
 
     ``|k|^2`` goes to `norms`, and k to `kept` where that has room.
     """
     worst = 0.0
+    features = X.shape[1]
+    levels = np.empty(features, dtype=np.int32)
     for i in range(begin, end):
-        total = off = 0.0
-        for k in range(X.shape[1]):
-            level, apart = _off(np.float64(X[i, k]) - low, step, _MOST)
-            if level < 0.0:
-                return np.inf
-            if kept.shape[0] > 0:
-                kept[i, k] = np.uint8(level)
-            total += level * level
-            off += apart * apart
-        if off > 0.0:
-            worst = max(worst, np.inf if total == 0.0 else np.sqrt(off / total) / step)
-        norms[i] = total
+        found, off, total = _levels_of(X[i], low, step, most, levels)
+        if not found:
+            return np.inf
+        if kept.shape[0] > 0:
+            _keep_levels(levels, most > ONE_BYTE, kept[i])
+        worst = max(worst, _error(total, off, step))
+        if worst == np.inf:
+            return worst
+        norms[i] = np.int32(total)
     return worst
 
 
+@nb.njit(cache=True, nogil=True, fastmath={"reassoc"})
+def _levels_of(row, low, step, most, levels):  # type: ignore[no-untyped-def]
+    """Whether all values of a row are near to levels, by how much they are off, and the sum of squared levels.
+
+    Without a way out of the loop: it is then one of vector instructions.
+    """
+    outside, off, total = 0, 0.0, 0.0
+    for k in range(levels.size):
+        value = np.float64(row[k]) - low
+        level = np.floor(value / step + 0.5)
+        inside = (level >= 0.0) & (level <= most)  # of NaN neither
+        outside += np.int64(not inside)
+        level = level if inside else 0.0
+        apart = value - level * step
+        off += apart * apart
+        total += level * level
+        levels[k] = np.int32(level)
+    return outside == 0, off, total
+
+
 @nb.njit(cache=True, nogil=True)
-def _check_sparse(data, indices, indptr, step, begin, end, norms, kept):  # type: ignore[no-untyped-def]
+def _keep_levels(levels, two_digits, kept):  # type: ignore[no-untyped-def]
+    if two_digits:
+        for k in range(levels.size):
+            put_level(kept, k, levels[k], True)
+    else:
+        for k in range(levels.size):
+            kept[k] = np.uint8(levels[k])
+
+
+@nb.njit(cache=True, nogil=True)
+def _check_sparse(data, indices, indptr, step, most, begin, end, norms, kept):  # type: ignore[no-untyped-def]
     """As `_check_dense`, for rows of a CSR matrix."""
     worst = 0.0
     for i in range(begin, end):
         total = off = 0.0
         for p in range(indptr[i], indptr[i + 1]):
-            level, apart = _off(np.float64(data[p]), step, _MOST)
-            if level < 0.0:
+            value = np.float64(data[p])
+            level = np.floor(value / step + 0.5)
+            if not (level >= 0.0 and level <= most):
                 return np.inf
             if kept.shape[0] > 0:
-                kept[i, indices[p]] = np.uint8(level)
+                put_level(kept[i], indices[p], np.int32(level), most > ONE_BYTE)
+            apart = value - level * step
             total += level * level
             off += apart * apart
-        if off > 0.0:
-            worst = max(worst, np.inf if total == 0.0 else np.sqrt(off / total) / step)
-        norms[i] = total
+        worst = max(worst, _error(total, off, step))
+        if worst == np.inf:
+            return worst
+        norms[i] = np.int32(total)
     return worst

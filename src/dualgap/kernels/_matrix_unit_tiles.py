@@ -1,7 +1,8 @@
 """Kernel entries by the matrix unit: products of tiles, the formula, rows or sums. Only where `matrix_unit.available`.
 
-Operands are the panels of `_matrix_unit_packing`, bytes or pairs of bf16 pieces: the element type says which of the two
-it is, and the loops are the same.
+Operands are the panels of `_matrix_unit_packing`. The element type says what they hold, and the loops are the same:
+levels of one byte (uint8), of two digits and their sum (int8, though all bytes are multiplied as unsigned ones), or
+pairs of bf16 pieces (uint16).
 
 The eight registers hold 2 x 2 tiles of sums, two of rows and two of columns, so that every tile that is loaded is used
 twice. A thread's registers are configured when a loop is entered and given back before it returns.
@@ -17,7 +18,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from dualgap.kernels._matrix_unit_packing import PANEL, STEP, panel_size
+from dualgap.kernels._matrix_unit_packing import DIGIT_BITS, PANEL, STEP, TWO_DIGIT_PLANES, panel_size
 from dualgap.kernels._tile_entries import (
     EXPONENT,
     POWER,
@@ -42,6 +43,8 @@ WIDTH = 64
 HALF = WIDTH // 2
 # Rows of it: 96 x 64 entries are 24 KB, half of a first-level cache; a multiple of both SIDE and TILE_ROWS.
 BLOCK_ROWS = 96
+# Numbers of it, with rows to spare for sums of digits.
+TILE_SIZE = (BLOCK_ROWS + SIDE) * WIDTH
 # Bytes of packed columns worked on together: half of a second-level cache of two megabytes, as these CPUs have.
 _CACHED = 1_000_000
 
@@ -90,47 +93,77 @@ def _release(typing):  # type: ignore[no-untyped-def]
 @intrinsic
 def _multiply(typing, rows, row_at, columns, column_at, steps, panel, tile, tile_at):  # type: ignore[no-untyped-def]
     """Products of two panels of rows with two of columns, into 32 x 32 places of a tile."""
-    levels = rows.dtype == types.uint8
-    # Which piece of rows meets which of columns. What two of them share is loaded once.
-    pairs = [(0, 0)] if levels else [(1, 1), (1, 0), (0, 0), (0, 1)]
-    product = "tdpbuud" if levels else "tdpbf16ps"
+    # For each sum: which of a step's tiles of rows meets which of columns. What two of them share is loaded once.
+    of_a_step, passes, product = {
+        types.uint8: (1, [[(0, 0)]], "tdpbuud"),
+        types.int8: (TWO_DIGIT_PLANES, [[(0, 0)], [(1, 1)], [(2, 2)]], "tdpbuud"),
+        types.uint16: (2, [[(1, 1), (1, 0), (0, 0), (0, 1)]], "tdpbf16ps"),
+    }[rows.dtype]
+    elements = PANEL * _ROW_BYTES // (rows.dtype.bitwidth // 8)
     stride = ir.Constant(INT64, _ROW_BYTES)
     tile_stride = ir.Constant(INT64, WIDTH * 4)
 
     def generate(context: Any, b: Any, _signature: Any, arguments: Any) -> Any:
         x = pointer(context, b, rows, arguments[0], arguments[1])
         z = pointer(context, b, columns, arguments[2], arguments[3])
-        panel = arguments[5]
+        # Steps are counted in STEP elements, of which a step of three planes has three times as many.
+        count, panel = b.udiv(arguments[4], ir.Constant(INT64, of_a_step * elements // STEP)), arguments[5]
         out = pointer(context, b, tile, arguments[6], arguments[7])
-        for number in range(4):
-            _instruction(b, "tilezero", _register(number))
+        spare = pointer(context, b, tile, arguments[6], ir.Constant(INT64, BLOCK_ROWS * WIDTH))
 
         def load(number: int, place: Any) -> None:
             _instruction(b, "tileloadd64", _register(number), b.bitcast(place, _ADDRESS), stride)
 
-        with cgutils.for_range(b, arguments[4]) as loop:
-            step = b.mul(loop.index, ir.Constant(INT64, STEP))
-            x_k, z_k = b.gep(x, [step]), b.gep(z, [step])
-            both_x, both_z = (x_k, b.gep(x_k, [panel])), (z_k, b.gep(z_k, [panel]))
-            piece_x = piece_z = -1
-            for i, j in pairs:
-                if i != piece_x:
-                    load(4, beyond(b, both_x[0], i * STEP // 2))
-                    load(5, beyond(b, both_x[1], i * STEP // 2))
-                if j != piece_z:
-                    load(6, beyond(b, both_z[0], j * STEP // 2))
-                    load(7, beyond(b, both_z[1], j * STEP // 2))
-                piece_x, piece_z = i, j
-                for r in range(2):
-                    for c in range(2):
-                        _instruction(b, product, _register(2 * r + c), _register(4 + r), _register(6 + c))
-        for r in range(2):
-            for c in range(2):
-                place = b.bitcast(beyond(b, out, PANEL * (r * WIDTH + c)), _ADDRESS)
-                _instruction(b, "tilestored64", _register(2 * r + c), place, tile_stride)
+        def add_up(pairs: list[tuple[int, int]], place: Any) -> None:
+            for number in range(4):
+                _instruction(b, "tilezero", _register(number))
+            with cgutils.for_range(b, count) as loop:
+                step = b.mul(loop.index, ir.Constant(INT64, of_a_step * elements))
+                x_k, z_k = b.gep(x, [step]), b.gep(z, [step])
+                both_x, both_z = (x_k, b.gep(x_k, [panel])), (z_k, b.gep(z_k, [panel]))
+                tile_x = tile_z = -1
+                for i, j in pairs:
+                    if i != tile_x:
+                        load(4, beyond(b, both_x[0], i * elements))
+                        load(5, beyond(b, both_x[1], i * elements))
+                    if j != tile_z:
+                        load(6, beyond(b, both_z[0], j * elements))
+                        load(7, beyond(b, both_z[1], j * elements))
+                    tile_x, tile_z = i, j
+                    for r in range(2):
+                        for c in range(2):
+                            _instruction(b, product, _register(2 * r + c), _register(4 + r), _register(6 + c))
+            for r in range(2):
+                for c in range(2):
+                    corner = b.bitcast(beyond(b, place, PANEL * (r * WIDTH + c)), _ADDRESS)
+                    _instruction(b, "tilestored64", _register(2 * r + c), corner, tile_stride)
+
+        # The last sum goes to its place, those before it to the spare rows.
+        for number, pairs in enumerate(passes[:-1]):
+            add_up(pairs, beyond(b, spare, number * SIDE))
+        add_up(passes[-1], out)
+        if len(passes) > 1:
+            _join_digits(b, spare, out)
         return context.get_dummy_value()
 
     return types.void(rows, row_at, columns, column_at, types.int64, types.int64, tile, tile_at), generate
+
+
+def _join_digits(b: Any, spare: Any, out: Any) -> None:
+    """Sums of products of high digits, of low ones (side by side in `spare`) and of their sums (in `out`), made one.
+
+    ``2^14 h + 2^7 (s - h - l) + l`` in whole numbers modulo 2^32, of which the true one is below 2^31.
+    """
+    v = SINGLE
+    with cgutils.for_range(b, ir.Constant(INT64, SIDE)) as loop:
+        row = b.mul(loop.index, ir.Constant(INT64, WIDTH))
+        digits, place = b.gep(spare, [row]), b.gep(out, [row])
+        for c in range(0, SIDE, v.lanes):
+            high, low = _integers(b, v, beyond(b, digits, c)), _integers(b, v, beyond(b, digits, SIDE + c))
+            both = b.sub(b.sub(_integers(b, v, beyond(b, place, c)), high), low)
+            total = b.add(b.shl(high, v.integer(DIGIT_BITS)), both)
+            total = b.add(b.shl(total, v.integer(DIGIT_BITS)), low)
+            v.store(b, b.bitcast(total, v.type), beyond(b, place, c))
 
 
 def _distances(b: Any, v: Vector, tile: Any, of_rows: Any, of_columns: Any, factor: Any) -> None:
@@ -250,7 +283,7 @@ def _finish_exactly(  # type: ignore[no-untyped-def]
 #   constants  coef0 and `factor`
 #   rows       (panels, half): float32 ``|x|^2 / 2`` for pieces, int32 ``|k|^2`` for levels; padded to pairs of panels
 #              that hold whole groups of TILE_ROWS
-#   tile       scratch of BLOCK_ROWS x WIDTH; of `contract_exactly` (sums, float64 scratch of TILE_ROWS x HALF)
+#   tile       scratch of `TILE_SIZE` numbers; of `contract_exactly` (sums, float64 scratch of TILE_ROWS x HALF)
 
 
 @nb.njit(cache=True, nogil=True)

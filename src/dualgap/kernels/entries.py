@@ -66,6 +66,11 @@ class Entries:
         return entry_cost(self._made_by)
 
     @property
+    def by_tiles(self) -> bool:
+        """Whether entries are made of tiles, and a few rows of them cost no more than their share."""
+        return self._tiles
+
+    @property
     def rows_kept(self) -> bool:
         """Whether rows are kept, so that products with all columns cost little."""
         return self._cache is not None
@@ -95,6 +100,10 @@ class Entries:
             out[some] = part
 
         share_parts(piece, present.size, _ROWS, self.threads)
+
+    def strip(self, rows: NDArray[np.intp], columns: NDArray[np.intp], out: NDArray[Any]) -> None:
+        """``out = K[rows, columns]`` by tiles, for columns that will be asked for again: they stay packed."""
+        self._made_by.block(rows, columns, out, keep=True)
 
     def accumulate(
         self,

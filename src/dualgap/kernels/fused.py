@@ -264,6 +264,37 @@ def mirror(square, first, last):  # type: ignore[no-untyped-def]
                     square[i, j] = square[j, i]
 
 
+@intrinsic
+def _multiply_add(typing, x, y, z):  # type: ignore[no-untyped-def]
+    """``x y + z``, rounded once, as a lane of a tile does it."""
+
+    def generate(context: Any, b: Any, _signature: Any, arguments: Any) -> Any:
+        kind = arguments[0].type
+        function = ir.FunctionType(kind, [kind] * 3)
+        name = f"llvm.fma.f{x.bitwidth}"
+        return b.call(cgutils.get_or_insert_function(b.module, function, name), arguments)
+
+    return x(x, x, x), generate
+
+
+@nb.njit(cache=True, nogil=True)
+def own_sparse_products(values, starts, blocks, products):  # type: ignore[no-untyped-def]
+    """Products x'x of sparse rows (packed as those of `contract_sparse`), added up as the tiles do it."""
+    nothing = values.dtype.type(0.0)
+    for r in range(products.size):
+        products[r] = 0.0
+        for block in range(blocks):
+            s = (r // SPARSE_ROWS * blocks + block) * SPARSE_ROWS + r % SPARSE_ROWS
+            one, other = products[r], nothing
+            for p in range(starts[s], starts[s + 1] - 1, 2):
+                one = _multiply_add(values[p], values[p], one)
+                other = _multiply_add(values[p + 1], values[p + 1], other)
+            if (starts[s + 1] - starts[s]) % 2 == 1:
+                last = values[starts[s + 1] - 1]
+                one = _multiply_add(last, last, one)
+            products[r] = one + other
+
+
 @nb.njit(cache=True, nogil=True)
 def own_products(X, centre, scale, first, last, columns, rows, tile, nothing, products):  # type: ignore[no-untyped-def]
     """Products x'x of the points of column tiles `first` to `last`, added up as the tiles do it.

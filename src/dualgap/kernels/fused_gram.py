@@ -134,19 +134,26 @@ class FusedGram:
         return self._bound[0]
 
     def block(
-        self, rows: NDArray[np.intp], columns: NDArray[np.intp] | None, out: NDArray[Any] | None = None
+        self,
+        rows: NDArray[np.intp],
+        columns: NDArray[np.intp] | None,
+        out: NDArray[Any] | None = None,
+        *,
+        keep: bool = False,
     ) -> NDArray[Any]:
-        """K[rows, columns] (all columns when None), into `out` where it is given."""
+        """K[rows, columns] (all columns when None), into `out` where it is given; with `keep` columns stay packed."""
         same = rows is columns
         rows = np.asarray(rows, dtype=np.int64)
         if columns is not None:
             columns = rows if same else np.asarray(columns, dtype=np.int64)
         if out is None:
             out = np.empty((len(rows), self.n if columns is None else len(columns)), dtype=self.dtype)
-        self._store(rows, columns, out)
+        self._store(rows, columns, out, keep=keep)
         return out
 
-    def _store(self, rows: NDArray[np.intp], columns: NDArray[np.intp] | None, out: NDArray[np.float32]) -> None:
+    def _store(
+        self, rows: NDArray[np.intp], columns: NDArray[np.intp] | None, out: NDArray[np.float32], *, keep: bool
+    ) -> None:
         """``out = K[rows, columns]`` by tiles."""
         self.evaluations += out.size
         source = self._single
@@ -159,8 +166,8 @@ class FusedGram:
                 *out.shape, flat, (piece.first + piece.offset) * source.width,
             )  # fmt: skip
 
-        # A block's columns are not asked for again; all of them are.
-        self._over(source, columns, rows, store, keep=columns is None)
+        # The columns of a block are not asked for again, unless they are said to; all of them are.
+        self._over(source, columns, rows, store, keep=keep or columns is None)
         if upper:
             # Later rows have more to copy: pieces of equal work.
             ends = np.sqrt(np.linspace(0.0, 1.0, PIECES_EACH * self.threads + 1)) * len(rows)

@@ -291,7 +291,7 @@ class KernelGram:
     @property
     def entry_cost(self) -> float:
         """Multiplications an entry takes, roughly: what a chunk of work may be measured by."""
-        data = self.points.data
+        data = self.points.original
         if sp.issparse(data):
             return max(1.0, data.nnz / max(1, self.n))
         return float(data.shape[1]) if getattr(data, "ndim", 1) == 2 else 1.0

@@ -11,9 +11,9 @@ import scipy.sparse as sp
 from dualgap.kernels import _matrix_unit_packing as packing
 from dualgap.kernels import _matrix_unit_tiles as tiles
 from dualgap.kernels import fused, matrix_unit
-from dualgap.kernels._matrix_unit_levels import Levels, find_levels
+from dualgap.kernels._matrix_unit_levels import TWO_DIGITS, Levels, find_levels
 from dualgap.kernels._matrix_unit_packing import PANEL
-from dualgap.kernels._matrix_unit_tiles import BLOCK_ROWS, HALF, SIDE, WIDTH
+from dualgap.kernels._matrix_unit_tiles import HALF, SIDE, TILE_SIZE, WIDTH
 from dualgap.kernels._tile_entries import TILE_ROWS
 from dualgap.kernels.error_bound import EntryError, spread_of_sums
 from dualgap.kernels.memory import scratch
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
     from dualgap.kernels.functions import Kernel
 
-# What an entry costs, in multiplications of the vector tiles (1/80 ns): for each step of features, and for the formula.
-_LEVELS_STEP, _PIECES_STEP, _FORMULA_COST = 5.0, 14.0, 21.0
+# What an entry costs, in multiplications of the vector tiles (1/80 ns): for each step of features, for the formula, and
+# for joining digits.
+_LEVELS_STEP, _PIECES_STEP, _FORMULA_COST, _DIGITS_COST = 5.0, 14.0, 21.0, 8.0
 # Features from which on pieces are used. With fewer they are at most 1.7 times as fast, and digits are worth more.
 _PIECES_FEATURES = 96
 # What sparse rows cost beside their nonzeros, for each block of features (0.3 to 0.5 ns).
@@ -68,7 +69,7 @@ class MatrixSource:
         self.csr = sp.issparse(X)
         self.X = X
         self.steps = _steps(self.features, levels)
-        self.column_dtype = np.dtype(np.uint8 if levels is not None else np.uint16)
+        self.column_dtype = _column_dtype(levels)
         self.half_dtype = np.dtype(np.int32 if levels is not None else np.float32)
         # The order in which pieces are added up depends on which side is called rows; whole sums have no order.
         self.symmetric = levels is not None
@@ -175,9 +176,11 @@ class MatrixSource:
             panel = packing.panel_size(self.steps) * self.column_dtype.itemsize // words.itemsize
             packing.pack_kept(self.kept, points, transposed, panel, first, last, words)
         elif self.levels is not None and self.csr:
-            packing.pack_sparse_levels(X.data, X.indices, X.indptr, points, self.levels.step, *where)
+            packing.pack_sparse_levels(
+                X.data, X.indices, X.indptr, points, self.levels.step, self.levels.planes > 1, *where
+            )
         elif self.levels is not None:
-            packing.pack_levels(X, points, self.levels.low, self.levels.step, *where)
+            packing.pack_levels(X, points, self.levels.low, self.levels.step, self.levels.planes > 1, *where)
         elif self.csr:
             packing.pack_sparse_pieces(X.data, X.indices, X.indptr, points, self.formula.scale, *where)
         else:
@@ -195,7 +198,7 @@ class MatrixSource:
 
     def tile(self) -> Any:
         """Room for a tile, and for some of its entries where they are float64."""
-        tile = scratch("tile", BLOCK_ROWS * WIDTH, np.float32)
+        tile = scratch("tile", TILE_SIZE, np.float32)
         return tile if self.dtype == np.float32 else (tile, scratch("entries", TILE_ROWS * HALF, np.float64))
 
     @property
@@ -212,7 +215,7 @@ def single_source(X: Any, kernel: Kernel, budget: int, threads: int) -> Source:
     """The source of float32 tiles that is expected to be fastest; it keeps `budget` bytes at most."""
     sparse = is_sparse(X, kernel)
     if _usable(X, kernel):
-        levels = find_levels(X, shifted=kernel.name == "rbf", threads=threads, budget=budget)
+        levels = find_levels(X, shifted=kernel.name == "rbf", threads=threads, budget=budget, most=TWO_DIGITS)
         if levels is not None and not _LEAST_FACTOR < abs(_factor(Formula.of(kernel), levels)) < _MOST_FACTOR:
             levels = None
         if _worth_it(X, levels, sparse):
@@ -243,8 +246,19 @@ def _factor(formula: Formula, levels: Levels) -> float:
 
 
 def _steps(features: int, levels: Levels | None) -> int:
-    return -(-features // (packing.LEVEL_FEATURES if levels is not None else packing.PIECE_FEATURES))
+    if levels is None:
+        return -(-features // packing.PIECE_FEATURES)
+    return levels.planes * -(-features // packing.LEVEL_FEATURES)
+
+
+def _column_dtype(levels: Levels | None) -> np.dtype[Any]:
+    """Of packed data: by it the loops over tiles know what they hold."""
+    if levels is None:
+        return np.dtype(np.uint16)
+    return np.dtype(np.uint8 if levels.planes == 1 else np.int8)
 
 
 def _cost(features: int, levels: Levels | None) -> float:
-    return (_PIECES_STEP if levels is None else _LEVELS_STEP) * _steps(features, levels) + _FORMULA_COST
+    if levels is None:
+        return _PIECES_STEP * _steps(features, levels) + _FORMULA_COST
+    return _LEVELS_STEP * _steps(features, levels) + _FORMULA_COST + (_DIGITS_COST if levels.planes > 1 else 0.0)

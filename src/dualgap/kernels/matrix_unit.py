@@ -4,8 +4,8 @@ The unit multiplies tiles of 16 x 64 bytes: bf16 numbers into float32 sums, byte
 float32 are made of such sums in one of two forms (`kernels.matrix_source` chooses, `_matrix_unit_tiles` computes):
 
 - **levels**: where all data are ``low + k step`` with whole k from 0 to 255 (images, one-hot rows, counts), the k are
-  multiplied as bytes. Sums are exact, and so are the squared distances ``|k|^2 + |l|^2 - 2 k'l``, taken in int32
-  before anything is rounded.
+  multiplied as bytes; up to 16 383 (numbers with three decimals) as two digits of a byte each, by three products.
+  Sums are exact, and so are the squared distances ``|k|^2 + |l|^2 - 2 k'l``, taken in int32 before anything is rounded.
 - **pieces**: any other number is split into two bf16 numbers, whose four products are added up in float32.
 
 On any other CPU or system, or where the system refuses the unit, `available` says no and `kernels.fused` does the work.

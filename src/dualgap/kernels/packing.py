@@ -100,7 +100,7 @@ def renumbered(data, indices, indptr, points, number, new_data, new_indices, new
 
 @nb.njit(cache=True, nogil=True)
 def compressed_rows(X, points, scale, values, which, starts):  # type: ignore[no-untyped-def]
-    """As `sparse_rows`, from a dense matrix with many zeros."""
+    """As `sparse_rows`, from a dense matrix with many zeros; `values` and `which` have room for one more."""
     features = X.shape[1]
     blocks = (features + FEATURES - 1) // FEATURES
     p = s = 0
@@ -112,10 +112,10 @@ def compressed_rows(X, points, scale, values, which, starts):  # type: ignore[no
                 if r < points.size:
                     row = points[r]
                     for k in range(block * FEATURES, min(features, (block + 1) * FEATURES)):
-                        if X[row, k] != 0:
-                            values[p] = X[row, k] * scale
-                            which[p] = k
-                            p += 1
+                        # Written in any case, to be written over if zero: no branch can be guessed wrong.
+                        values[p] = X[row, k] * scale
+                        which[p] = k
+                        p += X[row, k] != 0
     starts[s] = p
 
 

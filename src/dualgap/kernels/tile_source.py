@@ -118,6 +118,11 @@ class TileSource:
         source, local = self, points
         if self.wide:
             source, local = self.with_features(points, self.narrow(points)), np.arange(len(points))
+        if self.sparse:
+            values, _, starts, _ = source.rows(local)
+            blocks = -(-source.features // packing.FEATURES)
+            fused.own_sparse_products(values, starts, blocks, self.half[points[0] : points[0] + len(points)])
+            return
         tiles = -(-len(points) // self.width)
         out = np.empty((len(points), len(points)), dtype=self.dtype)
         self.write(
@@ -191,7 +196,7 @@ class TileSource:
         if self.csr:
             nonzeros = int(np.sum(X.indptr[points + 1] - X.indptr[points]))
         else:
-            nonzeros = packing.count_nonzeros(X, points)
+            nonzeros = packing.count_nonzeros(X, points) + 1
         values, which = np.empty(nonzeros, dtype=self.dtype), np.empty(nonzeros, dtype=np.int32)
         chunks, blocks = -(-len(points) // packing.SPARSE_ROWS), -(-self.features // packing.FEATURES)
         starts = np.empty(chunks * blocks * packing.SPARSE_ROWS + 1, dtype=np.int64)

@@ -41,6 +41,10 @@ class Block:
     segments: NDArray[np.int64]
     matrix: NDArray[Any]
 
+    def rows(self, which: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Where in `matrix` the rows of these places are."""
+        return which
+
     @property
     def at(self) -> NDArray[np.intp]:
         """Where each variable of the active set lies, in a block that holds them all."""

@@ -44,6 +44,7 @@ from dualgap.result import Outcome, Snapshot, Status
 from dualgap.solvers import _block_pairs as pairs
 from dualgap.solvers._augmented import MOST_FREE, cholesky, newton_change
 from dualgap.solvers._block_coupling import Coupling
+from dualgap.solvers._block_growing import GrowingBlock
 from dualgap.solvers._block_layout import Block, Local, arrange, no_groups, orient
 from dualgap.solvers._block_rounding import NOISE_SHARE, Rounding
 from dualgap.solvers._block_select import gap_terms, select, thresholds
@@ -73,6 +74,8 @@ _FIRST_SHARE, _FIRST_LEAST, _SIDE_LEAST = 8, 2048, 0.1
 # Multiplications for the matrix of all variables that cost no more than active sets: those of a pair of digits in usps
 # (1500 points, 256 features) take longer, for all that a tenth of the entries would do, to pack columns for each.
 _AT_ONCE = 1e9
+# Multiplications for that matrix from which on its rows are made as they are needed: half a millisecond.
+_GROWN = 4e7
 # Later ones hold the violators and free variables, 30 % more, at least 2048 or an eighth of all more; above 70 % it is
 # better to take all.
 _GROW, _SLACK, _ALL = 1.3, 2048, 0.7
@@ -180,7 +183,7 @@ class _Run:
         size = min(options.block_size, self.entries.largest_block())
         self.size = min(size // 2 if self.entries.rows_kept else size, problem.n)
         self.buffer = np.empty(0, dtype=self.dtype)
-        self.only: Block | None = None
+        self.only: Block | GrowingBlock | None = None
         self.points = problem.points
         self.place = np.zeros(problem.gram.n, dtype=np.intp)
         self.place[self.points] = np.arange(self.points.size)
@@ -377,7 +380,7 @@ class _Run:
             if whole is not None and block is not None and which is not None:
                 # The block holds everything that the move does to the active set.
                 sums = np.zeros(block.places.size)
-                add_rows(block.matrix, which, delta, None, sums)
+                add_rows(block.matrix, block.rows(which), delta, None, sums)
                 local.gradient[block.places[~block.filling]] += sums[~block.filling]
             else:
                 sums = np.zeros(active.size)
@@ -398,13 +401,34 @@ class _Run:
                 break
         self.gradient[active] = local.gradient
 
-    def one_block(self, active: NDArray[np.intp], local: Local) -> Block:
+    def one_block(self, active: NDArray[np.intp], local: Local) -> Block | GrowingBlock:
         """The whole active set as a block; that of all variables is kept from one time to the next."""
         if active.size == self.problem.n and self.only is not None:
             return self.only
-        block = self.make_block(active, np.arange(active.size), local)
+        block = self.growing(active, local) or self.make_block(active, np.arange(active.size), local)
         self.only = block if active.size == self.problem.n else None
         return block
+
+    def growing(self, active: NDArray[np.intp], local: Local) -> GrowingBlock | None:
+        """The whole active set as a block that grows; None where its matrix is hardly any work."""
+        worth = active.size**2 * self.entries.entry_cost >= _GROWN
+        if not (worth and self.entries.by_tiles and self.coupling.empty):
+            return None
+        places, filling, segments = arrange(np.arange(active.size), local.group, self.n_groups)
+        variables = active[places]
+        points, sign, q = self.problem.index[variables], self.sign[variables].astype(self.dtype), places.size
+        entries = self.entries  # not this object: blocks are kept by it
+        if self.buffer.size < q * q:
+            self.buffer = aligned(q * q, self.dtype)
+
+        def make(which: NDArray[np.intp], rows: NDArray[Any]) -> None:
+            entries.strip(points[which], points, rows)
+            if np.any(sign != 1.0):
+                rows *= sign
+                rows *= sign[which, None]
+
+        memory = self.buffer[: q * q].reshape(q, q)
+        return GrowingBlock(places, filling, segments, self.diagonal[variables], memory, make)
 
     def make_block(self, active: NDArray[np.intp], chosen: NDArray[np.intp], local: Local) -> Block:
         """Arrange variables of the active set and compute H over them (into the same memory as the last)."""
@@ -413,7 +437,7 @@ class _Run:
         return Block(places, filling, segments, self.matrix(active[places]))
 
     def improve(
-        self, block: Block, local: Local, middle: NDArray[np.float64], goal: float
+        self, block: Block | GrowingBlock, local: Local, middle: NDArray[np.float64], goal: float
     ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """Take pair steps on one block; returns the places in it that moved and how far."""
         places = block.places
@@ -424,7 +448,10 @@ class _Run:
         most = (_STEPS_EACH if self.coupling.empty else _STEPS_COUPLED) * places.size
         if self.options.max_iter >= 0:
             most = min(most, self.options.max_iter - self.iterations)
-        done = pairs.steps(block.matrix, slope, u, lo, hi, block.segments, goal, most)
+        if isinstance(block, GrowingBlock):
+            done = block.steps(slope, u, lo, hi, goal, most)
+        else:
+            done = pairs.steps(block.matrix, slope, u, lo, hi, block.segments, goal, most)
         self.iterations += done
         self.together.paired += done * places.size
         moved = np.flatnonzero(u != before)
@@ -479,7 +506,7 @@ class _Run:
         free = np.flatnonzero((self.u > self.lo) & (self.u < self.hi))
         if free.size == 0 or free.size > MOST_FREE:
             return free, np.empty((0, 0)), None
-        if self.only is not None:
+        if isinstance(self.only, Block):
             at = self.only.at[free]
             matrix = self.only.matrix[np.ix_(at, at)].astype(np.float64)
         else:
@@ -497,7 +524,7 @@ class _Run:
         self.u[free] = np.clip(before + change, lo, hi)
         delta = self.u[free] - before
         self.coupling.move(free, delta, free[:0])
-        if self.only is None:
+        if not isinstance(self.only, Block):
             self.gradient[free] += matrix @ delta
             self.spread(free, before)
             return

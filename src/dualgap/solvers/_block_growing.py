@@ -1,0 +1,159 @@
+"""A block whose rows are made when they are needed, most of them never.
+
+Where all variables fit into one block, as those of a pair of classes do, a tenth of them become support vectors, and
+pair steps read the rows of few more: making the whole matrix would be most of the work. Rows are made in batches, those
+of the worst violators first. They are as long as the block, so that the slopes of all its variables are known at all
+times; steps are taken among the variables whose rows are there, until these violate much less than the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numba as nb
+import numpy as np
+
+from dualgap.solvers._block_pairs import _FLAT_DOUBLE, _FLAT_SINGLE, _HUGE, _pair, _single
+from dualgap.solvers._block_select import select, thresholds
+from dualgap.solvers._block_vector import move, partner
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    MakeRows: TypeAlias = Callable[[NDArray[np.intp], NDArray[Any]], None]
+
+# Rows of a batch: more share what a round costs, fewer are made in vain.
+_BATCH = 64
+# Variables with rows are led to this share of the violation of all before others join them.
+_SHARE = 0.2
+
+
+class GrowingBlock:
+    """All variables of an active set, and the rows of H made so far.
+
+    Parameters
+    ----------
+    places, filling, segments : ndarray
+        As those of `_block_layout.Block`.
+    diagonal : ndarray, shape (q,)
+        Of H, for every place.
+    memory : ndarray, shape (q, q)
+        For rows, filled from the first on.
+    make : callable
+        ``make(which, out)`` writes the rows of some places.
+    """
+
+    def __init__(
+        self,
+        places: NDArray[np.intp],
+        filling: NDArray[np.bool_],
+        segments: NDArray[np.int64],
+        diagonal: NDArray[np.float64],
+        memory: NDArray[Any],
+        make: MakeRows,
+    ) -> None:
+        self.places, self.filling, self.segments = places, filling, segments
+        self.matrix, self._make = memory, make
+        self.diagonal = diagonal.astype(memory.dtype)
+        self.group = np.repeat(np.arange(-1, segments.size - 2), np.diff(segments))
+        self.slot = np.full(places.size, -1, dtype=np.int64)
+        self.made = 0
+
+    def rows(self, which: NDArray[np.intp]) -> NDArray[np.int64]:
+        """Where in `matrix` the rows of places are that have moved."""
+        return self.slot[which]
+
+    def steps(
+        self,
+        slope: NDArray[Any],
+        u: NDArray[np.float64],
+        lo: NDArray[np.float64],
+        hi: NDArray[np.float64],
+        goal: float,
+        most: int,
+    ) -> int:
+        """Pair steps until no violation is above `goal` or `most` are done; `slope` and `u` are changed in place."""
+        done = 0
+        while True:
+            slopes = slope.astype(np.float64)
+            low, high, violation = thresholds(slopes, u, lo, hi, self.group, self.segments.size - 2)
+            if violation <= goal or done >= most:
+                return done
+            fresh = self._worst(slopes, u, lo, hi, 0.5 * (low + high))
+            if fresh.size:
+                rows = self.matrix[self.made : self.made + fresh.size]
+                self._make(fresh, rows)
+                rows[np.arange(fresh.size), fresh] = self.diagonal[fresh]
+                self.slot[fresh] = np.arange(self.made, self.made + fresh.size)
+                self.made += fresh.size
+            share = goal if fresh.size == 0 else max(goal, _SHARE * violation)
+            ready = self.slot >= 0
+            among = np.where(ready, lo, u), np.where(ready, hi, u)
+            steps = _steps(self.matrix, self.slot, self.diagonal, slope, u, *among, self.segments, share, most - done)
+            done += int(steps)
+            if steps == 0 and fresh.size == 0:
+                return done  # what violates does so by rounding alone
+
+    def _worst(
+        self,
+        slopes: NDArray[np.float64],
+        u: NDArray[np.float64],
+        lo: NDArray[np.float64],
+        hi: NDArray[np.float64],
+        middle: NDArray[np.float64],
+    ) -> NDArray[np.intp]:
+        """The worst violators of both sides that have no rows yet."""
+        without = self.slot < 0
+        among = np.where(without, lo, u), np.where(without, hi, u)
+        chosen = np.empty(_BATCH, dtype=np.int64)
+        mask = np.zeros(u.size, dtype=np.uint8)
+        none = np.empty(0, dtype=np.int64)
+        return chosen[: select(slopes, u, *among, self.group, middle, none, _BATCH, chosen, mask)]
+
+
+@nb.njit(cache=True, nogil=True)
+def _steps(rows, slot, diagonal, slope, u, lo, hi, segments, tol, most):  # type: ignore[no-untyped-def]
+    """As `_block_pairs.steps`, with the row of variable i at ``rows[slot[i]]`` for all that may move."""
+    flat, width = rows.ravel(), rows.shape[1]
+    vectors = np.empty((3, width), dtype=rows.dtype)
+    level = _FLAT_SINGLE if rows.itemsize == 4 else _FLAT_DOUBLE
+    up, low, nothing = vectors[0], vectors[1], vectors[2]
+    nothing[:] = 0.0
+    for p in range(width):
+        up[p] = 0.0 if u[p] < hi[p] else _HUGE
+        low[p] = 0.0 if u[p] > lo[p] else -_HUGE
+    n_segments = segments.size - 1
+    values = np.empty((n_segments, 2), dtype=rows.dtype)
+    places = np.zeros((n_segments, 2), dtype=np.int64)
+    for s in range(n_segments):
+        move(slope, nothing, 0, nothing, 0, 0.0, up, low, segments[s], segments[s + 1] - segments[s],
+             values[s], places[s])  # fmt: skip
+    done = 0
+    while done < most:
+        worst, at = -1.0, -1
+        for s in range(n_segments):
+            if segments[s + 1] == segments[s]:
+                continue
+            violation = max(-values[s, 0], values[s, 1]) if s == 0 else values[s, 1] - values[s, 0]
+            if violation > worst:
+                worst, at = np.float64(violation), s
+        if worst <= tol:
+            break
+        if at == 0:
+            i = places[0, 0] if -values[0, 0] >= values[0, 1] else places[0, 1]
+            step = _single(slope, diagonal, u, lo, hi, up, low, i)
+            for s in range(n_segments):
+                move(slope, flat, slot[i] * width, nothing, 0, step, up, low, segments[s],
+                     segments[s + 1] - segments[s], values[s], places[s])  # fmt: skip
+        else:
+            i = places[at, 0]
+            j = partner(slope, flat, slot[i] * width, diagonal, diagonal[i], low, values[at, 0], segments[at],
+                        segments[at + 1] - segments[at])  # fmt: skip
+            step = _pair(slope, rows[slot[i], j], diagonal, level, u, lo, hi, up, low, i, j)
+            for s in range(n_segments):
+                if segments[s + 1] > segments[s]:
+                    move(slope, flat, slot[i] * width, flat, slot[j] * width, step, up, low, segments[s],
+                         segments[s + 1] - segments[s], values[s], places[s])  # fmt: skip
+        done += 1
+    return done
