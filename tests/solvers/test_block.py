@@ -73,6 +73,34 @@ def test_move_equals_numpy(dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_first_of_equal_extremes_is_found_wherever_it_lies(dtype):
+    n = 4 * STRIDE
+    K, nothing = np.zeros((1, n), dtype=dtype), np.zeros(n, dtype=dtype)
+    for first in (0, 1, 15, 16, STRIDE - 1, STRIDE, 2 * STRIDE + 17, n - 1):
+        slope = np.zeros(n, dtype=dtype)
+        slope[first:] = 1.0
+        values, places = np.empty(2, dtype=dtype), np.empty(2, dtype=np.int64)
+        move_all(slope, K.ravel(), 0, K.ravel(), 0, dtype(0.0), nothing, nothing, 0, n, values, places)
+        assert (values[1], places[1]) == (1.0, first)
+        move_all(-slope, K.ravel(), 0, K.ravel(), 0, dtype(0.0), nothing, nothing, 0, n, values, places)
+        assert (values[0], places[0]) == (-1.0, first)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_no_variables_have_no_extremes_and_undefined_ones_a_place_all_the_same(dtype):
+    n = 2 * STRIDE
+    K, nothing, slope = np.zeros((1, n), dtype=dtype), np.zeros(n, dtype=dtype), np.ones(n, dtype=dtype)
+    values, places = np.empty(2, dtype=dtype), np.full(2, -1)
+    move_all(slope, K.ravel(), 0, K.ravel(), 0, dtype(1.0), nothing, nothing, n, 0, values, places)
+    assert values[0] > HUGE
+    assert values[1] < -HUGE
+    assert list(places) == [n, n]
+    slope[STRIDE:] = np.nan
+    move_all(slope, K.ravel(), 0, K.ravel(), 0, dtype(1.0), nothing, nothing, STRIDE, STRIDE, values, places)
+    assert list(places) == [STRIDE, STRIDE]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_partner_is_as_good_as_the_best_to_the_reciprocals_accuracy(dtype):
     for seed in range(60):
         rng = np.random.default_rng(seed)

@@ -2,12 +2,13 @@
 
 Which variables may move is in additive penalties, so that the loops have no branches: ``up`` is 0 where a variable may
 grow and huge where not, ``low`` is 0 where it may shrink and hugely negative where not. All arrays are of one dtype,
-float32 or float64, and a multiple of `STRIDE` long: four registers are worked on at a time, because one chain of
-comparisons waits for itself.
+float32 or float64, and a multiple of `STRIDE` long: four registers are worked on at a time, and only the best of them
+is compared with what was seen before (with all four, comparing took as long as the arithmetic).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -19,6 +20,8 @@ from dualgap.kernels.vectors import INT32, INT64, SINGLE, Vector, beyond, choose
 _CHAINS = 4
 STRIDE = _CHAINS * SINGLE.lanes  # a multiple of what float64 needs
 _HUGE = 3e38
+# The least curvature: that of a variable whose diagonal is 0 beside itself.
+_TINY = 1e-30
 # The bits of a float are near its logarithm: subtracting them from a constant inverts to 12 %, and one step of Newton's
 # method leaves 1.5 %.
 _INVERSE = {32: 0x7EF311C7, 64: 0x7FDE623822835EEA}
@@ -33,48 +36,67 @@ def _whole(v: Vector, value: int) -> ir.Constant:
 
 
 class _Extreme:
-    """The least (or largest) number seen and where, in four independent chains."""
+    """The least (or largest) number seen, and the first place that holds it.
+
+    Numbers come by the stride, four registers at a time: only the best of the four is compared with what was seen
+    before, and only the stride's number is noted. Which of its lanes it was is looked up at the end.
+    """
 
     def __init__(self, b: Any, v: Vector, larger: bool) -> None:
         self.b, self.v, self.larger = b, v, larger
-        worst = v.constant(-_HUGE if larger else _HUGE)
-        self.values = [cgutils.alloca_once_value(b, worst) for _ in range(_CHAINS)]
-        self.places = [cgutils.alloca_once_value(b, _whole(v, 0)) for _ in range(_CHAINS)]
+        self.value = cgutils.alloca_once_value(b, v.constant(-_HUGE if larger else _HUGE))
+        self.stride = cgutils.alloca_once_value(b, _whole(v, 0))
 
-    def see(self, chain: int, value: Any, place: Any) -> None:
+    def see(self, values: list[Any], stride: Any) -> None:
+        """Look at the registers of a stride."""
         b = self.b
-        better = b.fcmp_ordered(">" if self.larger else "<", value, b.load(self.values[chain]))
-        b.store(b.select(better, value, b.load(self.values[chain])), self.values[chain])
-        b.store(b.select(better, place, b.load(self.places[chain])), self.places[chain])
+        while len(values) > 1:
+            values = [choose(b, x, y, self.larger) for x, y in zip(values[::2], values[1::2], strict=True)]
+        before = b.load(self.value)
+        better = b.fcmp_ordered(">" if self.larger else "<", values[0], before)
+        b.store(b.select(better, values[0], before), self.value)
+        b.store(b.select(better, stride, b.load(self.stride)), self.stride)
 
-    def result(self) -> tuple[Any, Any]:
-        """The extreme number and its index; of equal numbers the first."""
+    def result(self, start: Any, count: Any, again: Callable[[Any, int], Any]) -> tuple[Any, Any]:
+        """The extreme number and its index; ``again(at, chain)`` makes a register anew, `at` being where its stride is.
+
+        Without any variables, or where none was comparable, the index is that of the first.
+        """
         b, v = self.b, self.v
-        values, places = [b.load(p) for p in self.values], [b.load(p) for p in self.places]
-        best = values[0]
-        for value in values[1:]:
-            best = choose(b, best, value, self.larger)
-        number = v.extreme(b, best, self.larger)
+        number = v.extreme(b, b.load(self.value), self.larger)
         everywhere = v.splat(b, number)
-        first = _whole(v, 2**31 - 1)
-        for value, place in zip(values, places, strict=True):
-            held = b.select(b.fcmp_ordered("==", value, everywhere), place, _whole(v, 2**31 - 1))
-            first = b.select(b.icmp_signed("<", first, held), first, held)
+        place = cgutils.alloca_once_value(b, start)
+        with b.if_then(b.icmp_signed(">", count, ir.Constant(INT64, 0))):
+            same = b.fcmp_ordered("==", b.load(self.value), everywhere)
+            first = self._least(b.select(same, b.load(self.stride), _whole(v, 2**31 - 1)))
+            at = b.mul(b.sext(first, INT64), ir.Constant(INT64, _CHAINS * v.lanes))
+            lanes = ir.IntType(v.lanes)
+            found = ir.Constant(INT64, 0)
+            for chain in range(_CHAINS):
+                bits = b.zext(b.bitcast(b.fcmp_ordered("==", again(at, chain), everywhere), lanes), INT64)
+                found = b.or_(found, b.shl(bits, ir.Constant(INT64, chain * v.lanes)))
+            lane = b.cttz(found, ir.Constant(ir.IntType(1), 0))
+            lane = b.select(b.icmp_unsigned("==", found, ir.Constant(INT64, 0)), ir.Constant(INT64, 0), lane)
+            b.store(b.add(start, b.add(at, lane)), place)
+        return number, b.load(place)
+
+    def _least(self, numbers: Any) -> Any:
+        """The least lane of a vector of integers."""
+        b, v = self.b, self.v
         width = v.lanes
         while width > 1:
             width //= 2
             turned = ir.Constant(_indices(v), [(i + width) % v.lanes for i in range(v.lanes)])
-            other = b.shuffle_vector(first, ir.Constant(first.type, ir.Undefined), turned)
-            first = b.select(b.icmp_signed("<", first, other), first, other)
-        return number, b.sext(b.extract_element(first, ir.Constant(INT32, 0)), INT64)
+            other = b.shuffle_vector(numbers, ir.Constant(numbers.type, ir.Undefined), turned)
+            numbers = b.select(b.icmp_signed("<", numbers, other), numbers, other)
+        return b.extract_element(numbers, ir.Constant(INT32, 0))
 
 
-def _lanes(b: Any, v: Vector, start: Any, at: Any, chain: int) -> Any:
-    """The indices of one chain's register at position `at` of an array that begins at index `start`."""
+def _splat_index(b: Any, v: Vector, index: Any) -> Any:
+    """The number of a stride in every lane."""
     nothing = ir.Constant(_indices(v), ir.Undefined)
-    base = b.trunc(b.add(b.add(start, at), ir.Constant(INT64, chain * v.lanes)), INT32)
-    first = b.insert_element(nothing, base, ir.Constant(INT32, 0))
-    return b.add(b.shuffle_vector(first, nothing, _whole(v, 0)), ir.Constant(_indices(v), list(range(v.lanes))))
+    first = b.insert_element(nothing, b.trunc(index, INT32), ir.Constant(INT32, 0))
+    return b.shuffle_vector(first, nothing, _whole(v, 0))
 
 
 @intrinsic
@@ -87,27 +109,38 @@ def move(typing, slope, K, i_at, L, j_at, step, up, low, start, count, values, p
     v = vector_of(slope)
 
     def generate(context: Any, b: Any, _signature: Any, arguments: Any) -> Any:
-        begin = arguments[8]
+        begin, count = arguments[8], arguments[9]
         slope_at, up_at, low_at = (pointer(context, b, slope, arguments[k], begin) for k in (0, 6, 7))
         row_i = pointer(context, b, K, arguments[1], b.add(arguments[2], begin))
         row_j = pointer(context, b, L, arguments[3], b.add(arguments[4], begin))
         t = v.splat(b, arguments[5])
+
+        def here(at: Any, chain: int) -> Any:
+            return b.add(at, ir.Constant(INT64, chain * v.lanes))
+
         least, most = _Extreme(b, v, larger=False), _Extreme(b, v, larger=True)
-        groups = b.sdiv(arguments[9], ir.Constant(INT64, _CHAINS * v.lanes))
-        with cgutils.for_range(b, groups) as loop:
+        with cgutils.for_range(b, b.sdiv(count, ir.Constant(INT64, _CHAINS * v.lanes))) as loop:
             at = b.mul(loop.index, ir.Constant(INT64, _CHAINS * v.lanes))
+            grow, shrink = [], []
             for chain in range(_CHAINS):
-                here = b.add(at, ir.Constant(INT64, chain * v.lanes))
-                apart = b.fsub(v.load(b, b.gep(row_i, [here])), v.load(b, b.gep(row_j, [here])))
-                new = v.fma(b, t, apart, v.load(b, b.gep(slope_at, [here])))
-                v.store(b, new, b.gep(slope_at, [here]))
-                which = _lanes(b, v, begin, at, chain)
-                least.see(chain, b.fadd(new, v.load(b, b.gep(up_at, [here]))), which)
-                most.see(chain, b.fadd(new, v.load(b, b.gep(low_at, [here]))), which)
+                place = here(at, chain)
+                apart = b.fsub(v.load(b, b.gep(row_i, [place])), v.load(b, b.gep(row_j, [place])))
+                new = v.fma(b, t, apart, v.load(b, b.gep(slope_at, [place])))
+                v.store(b, new, b.gep(slope_at, [place]))
+                grow.append(b.fadd(new, v.load(b, b.gep(up_at, [place]))))
+                shrink.append(b.fadd(new, v.load(b, b.gep(low_at, [place]))))
+            stride = _splat_index(b, v, loop.index)
+            least.see(grow, stride)
+            most.see(shrink, stride)
         out = pointer(context, b, values, arguments[10], ir.Constant(INT64, 0))
         where = pointer(context, b, places, arguments[11], ir.Constant(INT64, 0))
-        for k, extreme in enumerate((least, most)):
-            number, place = extreme.result()
+        for k, (extreme, penalty) in enumerate(((least, up_at), (most, low_at))):
+
+            def again(at: Any, chain: int, penalty: Any = penalty) -> Any:
+                place = here(at, chain)
+                return b.fadd(v.load(b, b.gep(slope_at, [place])), v.load(b, b.gep(penalty, [place])))
+
+            number, place = extreme.result(begin, count, again)
             b.store(number, beyond(b, out, k))
             b.store(place, beyond(b, where, k))
         return context.get_dummy_value()
@@ -124,28 +157,33 @@ def partner(typing, slope, K, i_at, diagonal, own, low, threshold, start, count)
     v = vector_of(slope)
 
     def generate(context: Any, b: Any, _signature: Any, arguments: Any) -> Any:
-        begin = arguments[7]
+        begin, count = arguments[7], arguments[8]
         slope_at, low_at, diagonal_at = (
             pointer(context, b, kind, arguments[k], begin) for k, kind in ((0, slope), (5, low), (3, diagonal))
         )
         row_i = pointer(context, b, K, arguments[1], b.add(arguments[2], begin))
         k_ii, m = v.splat(b, arguments[4]), v.splat(b, arguments[6])
+        # Beside j = i it is the share of K_ii + K_jj that counts as flat, and other pairs are not as flat as that
+        # unless their diagonal is about the same.
+        flat = choose(b, b.fmul(k_ii, v.constant(2.0 * FLAT[v.bits])), v.constant(_TINY), larger=True)
+
+        def gain(at: Any, chain: int) -> Any:
+            here = b.add(at, ir.Constant(INT64, chain * v.lanes))
+            apart = b.fsub(b.fadd(v.load(b, b.gep(slope_at, [here])), v.load(b, b.gep(low_at, [here]))), m)
+            apart = choose(b, apart, v.constant(0.0), larger=True)
+            ends = b.fadd(k_ii, v.load(b, b.gep(diagonal_at, [here])))
+            curvature = v.fma(b, v.constant(-2.0), v.load(b, b.gep(row_i, [here])), ends)
+            curvature = choose(b, curvature, flat, larger=True)
+            bits = b.sub(v.integer(_INVERSE[v.bits]), b.bitcast(curvature, v.integers))
+            inverse = b.bitcast(bits, v.type)
+            inverse = b.fmul(inverse, v.fma(b, b.fneg(curvature), inverse, v.constant(2.0)))
+            return b.fmul(b.fmul(apart, apart), inverse)
+
         best = _Extreme(b, v, larger=True)
-        groups = b.sdiv(arguments[8], ir.Constant(INT64, _CHAINS * v.lanes))
-        with cgutils.for_range(b, groups) as loop:
+        with cgutils.for_range(b, b.sdiv(count, ir.Constant(INT64, _CHAINS * v.lanes))) as loop:
             at = b.mul(loop.index, ir.Constant(INT64, _CHAINS * v.lanes))
-            for chain in range(_CHAINS):
-                here = b.add(at, ir.Constant(INT64, chain * v.lanes))
-                apart = b.fsub(b.fadd(v.load(b, b.gep(slope_at, [here])), v.load(b, b.gep(low_at, [here]))), m)
-                apart = choose(b, apart, v.constant(0.0), larger=True)
-                ends = b.fadd(k_ii, v.load(b, b.gep(diagonal_at, [here])))
-                curvature = v.fma(b, v.constant(-2.0), v.load(b, b.gep(row_i, [here])), ends)
-                curvature = choose(b, curvature, b.fmul(ends, v.constant(FLAT[v.bits])), larger=True)
-                bits = b.sub(v.integer(_INVERSE[v.bits]), b.bitcast(curvature, v.integers))
-                inverse = b.bitcast(bits, v.type)
-                inverse = b.fmul(inverse, b.fsub(v.constant(2.0), b.fmul(curvature, inverse)))
-                best.see(chain, b.fmul(b.fmul(apart, apart), inverse), _lanes(b, v, begin, at, chain))
-        return best.result()[1]
+            best.see([gain(at, chain) for chain in range(_CHAINS)], _splat_index(b, v, loop.index))
+        return best.result(begin, count, gain)[1]
 
     one = slope.dtype
     return types.int64(slope, K, i_at, diagonal, one, low, one, start, count), generate
