@@ -158,7 +158,7 @@ def build(
     X : array or None
         The samples, needed where `parametric` holds callables.
     points : ndarray of intp, shape (n,), or None
-        The samples, as points of the Gram matrix in ascending order; all of them where None.
+        The samples, as points of the Gram matrix; all of them, in order, where None.
 
     Returns
     -------
