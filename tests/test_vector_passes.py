@@ -8,9 +8,18 @@ import pytest
 from numpy.testing import assert_allclose
 
 import dualgap
-from dualgap._vector_passes import ascending, certificate_terms, in_box, positive_weights, target_fault
+from dualgap._vector_passes import (
+    ascending,
+    certificate_terms,
+    in_box,
+    nonzero,
+    positive_weights,
+    signed_gradient,
+    target_fault,
+)
 from dualgap.certificate import exact_gradient, judge
 from dualgap.constraints import infeasibility
+from dualgap.kernels.linear_gram import LinearGram
 
 sys.path.insert(0, str(Path(__file__).parent))
 from problems import ROWS, data, problem
@@ -147,3 +156,59 @@ def test_problem_keeps_no_array_of_the_callers():
     weight *= 2.0
     assert np.array_equal(p.sign, sign)
     assert np.array_equal(p.hi, hi)
+
+
+@pytest.mark.parametrize("values", [[], [0.0, -0.0], [1.0, 0.0, np.nan, -2.0, 0.0], [0.0, 5e-324]])
+def test_places_that_are_not_zero(values):
+    assert np.array_equal(nonzero(np.array(values)), np.flatnonzero(values))
+
+
+def test_gradient_of_signs_and_places():
+    rng = np.random.default_rng(0)
+    product, sign, ridge, f0, a = rng.normal(size=(5, 9))
+    expected = sign * product + ridge * a + f0
+    assert np.array_equal(signed_gradient(product, np.zeros(0, dtype=np.intp), sign, ridge, f0, a), expected)
+    place = rng.permutation(9)
+    expected = sign * product[place] + ridge * a + f0
+    assert np.array_equal(signed_gradient(product, place, sign, ridge, f0, a), expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("sign", 0.5, "sign must be"),
+        ("sign", np.nan, "sign must be"),
+        ("ridge", -1.0, "ridge must be"),
+        ("ridge", np.inf, "ridge must be"),
+        ("ridge", np.nan, "ridge must be"),
+        ("f0", np.inf, "f0 must be"),
+        ("f0", np.nan, "f0 must be"),
+        ("lo", -np.inf, "lo must be finite"),
+        ("lo", 5.0, "lo must not exceed hi"),
+        ("hi", np.nan, "lo must not exceed hi"),
+        ("F", np.nan, "F must be finite"),
+        ("e", np.inf, "e must be finite"),
+    ],
+)
+def test_faults_of_a_problem(name, value, message):
+    p = problem("c_svc")
+    parts = {part: getattr(p, part).copy() for part in ("index", "sign", "ridge", "f0", "lo", "hi", "F", "e")}
+    parts[name].flat[-1] = value
+    with pytest.raises(ValueError, match=message):
+        dualgap.DualQP(p.gram, **parts)
+
+
+@pytest.mark.parametrize("constant", [0.0, 2.0])
+def test_weights_of_a_linear_gram(constant):
+    X, _, _ = data()
+    gram = LinearGram(X, constant)
+    rng = np.random.default_rng(0)
+    for _ in range(2):
+        c = np.where(rng.uniform(size=60) < 0.5, rng.normal(size=60), 0.0)
+        assert_allclose(gram.exact(c), (X @ X.T + constant) @ c, rtol=1e-11, atol=1e-11)
+        assert_allclose(gram.weights(c), X.T @ c, rtol=1e-12, atol=1e-13)
+        c[:] = 2.0 * c  # the same array with other numbers
+        assert_allclose(gram.weights(c), X.T @ c, rtol=1e-12, atol=1e-13)
+        assert_allclose(gram.exact(c, np.arange(5)), (X[:5] @ X.T + constant) @ c, rtol=1e-11, atol=1e-11)
+    gram.forget()
+    assert not gram.exact(np.zeros(60)).any()

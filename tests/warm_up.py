@@ -49,6 +49,8 @@ def main() -> None:
         for matrix in (wide, np.ceil(9.0 * wide), np.ceil(999.0 * wide)):  # for the matrix unit, where there is one
             gram = dualgap.make_gram(matrix, dualgap.Kernel("rbf", gamma=0.1), kind="cached")
             dualgap.solve(dualgap.build("c_svc", gram, y), "block", tol=0.1, warn=False)
+        for labels in (y, y.astype(int)):
+            dualgap.SVC().fit(points, labels)
         for name in ("laplacian", "chi2"):
             dualgap.make_gram(points, dualgap.Kernel(name, gamma=0.5))
 

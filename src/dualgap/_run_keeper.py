@@ -187,8 +187,10 @@ class Keeper:
         """Whether nothing has fallen for so long that the arithmetic must be looked at."""
         if event.relative_gap < _FELL * self.least_gap or event.violation < _FELL * self.least_violation:
             self.fell_at = event.iteration
-        self.least_gap = np.fmin(self.least_gap, event.relative_gap)
-        self.least_violation = np.fmin(self.least_violation, event.violation)
+        if event.relative_gap < self.least_gap:  # not where it is NaN
+            self.least_gap = event.relative_gap
+        if event.violation < self.least_violation:
+            self.least_violation = event.violation
         return event.iteration - self.fell_at > self.window
 
     def _to_be_left(self, event: Event, snapshot: Snapshot) -> bool:

@@ -22,6 +22,20 @@ FINE, NOT_FINITE, NOT_A_SIGN = 0, 1, 2
 @nb.njit(cache=True, nogil=True)
 def fault_of(index, points, sign, ridge, f0, lo, hi, F, e):  # type: ignore[no-untyped-def]
     """Key of the first of `problem._FAULTS` that is met, 0 if none."""
+    wrong = 0  # counted without a way out, eight variables at a time; what is wrong is looked for afterwards
+    for i in range(sign.size):
+        wrong += (index[i] < 0) | (index[i] >= points) | (abs(sign[i]) != 1.0) | (not ridge[i] >= 0.0)
+        wrong += (ridge[i] == np.inf) | (not abs(f0[i]) < np.inf) | (not abs(lo[i]) < np.inf) | (not lo[i] <= hi[i])
+    for j in range(e.size):
+        for i in range(sign.size):
+            wrong += not abs(F[i, j]) < np.inf
+        if not np.isfinite(e[j]):
+            wrong += 1
+    return 0 if wrong == 0 else _first_fault(index, points, sign, ridge, f0, lo, hi, F, e)
+
+
+@nb.njit(cache=True, nogil=True)
+def _first_fault(index, points, sign, ridge, f0, lo, hi, F, e):  # type: ignore[no-untyped-def]
     for i in range(sign.size):
         if not 0 <= index[i] < points:
             return 8
@@ -38,42 +52,49 @@ def fault_of(index, points, sign, ridge, f0, lo, hi, F, e):  # type: ignore[no-u
         for j in range(e.size):
             if not np.isfinite(F[i, j]):
                 return 6
-    for j in range(e.size):
-        if not np.isfinite(e[j]):
-            return 7
-    return 0
+    return 7
 
 
 @nb.njit(cache=True, nogil=True)
 def target_fault(target, signs):  # type: ignore[no-untyped-def]
     """Whether all targets are finite and, where `signs` are wanted, +1 or -1."""
-    fault = FINE
+    infinite = other = 0
     for i in range(target.size):
-        if not np.isfinite(target[i]):
-            return NOT_FINITE
-        if signs and abs(target[i]) != 1.0:
-            fault = NOT_A_SIGN
-    return fault
+        infinite += not abs(target[i]) < np.inf
+        other += abs(target[i]) != 1.0
+    if infinite:
+        return NOT_FINITE
+    return NOT_A_SIGN if signs and other else FINE
 
 
 @nb.njit(cache=True, nogil=True)
 def positive_weights(weight):  # type: ignore[no-untyped-def]
     """How many weights are positive; -1 where one is negative or not finite."""
-    count = 0
+    wrong = count = 0
     for i in range(weight.size):
-        if not 0.0 <= weight[i] < np.inf:
-            return -1
+        wrong += (not weight[i] >= 0.0) | (weight[i] == np.inf)
         count += weight[i] > 0.0
-    return count
+    return -1 if wrong else count
 
 
 @nb.njit(cache=True, nogil=True)
 def ascending(index):  # type: ignore[no-untyped-def]
     """Whether every entry is larger than the one before it."""
-    i = 1
-    while i < index.size and index[i] > index[i - 1]:
-        i += 1
-    return i >= index.size
+    wrong = 0
+    for i in range(1, index.size):
+        wrong += index[i] <= index[i - 1]
+    return wrong == 0
+
+
+@nb.njit(cache=True, nogil=True)
+def nonzero(values):  # type: ignore[no-untyped-def]
+    """Where values are not 0, as `np.flatnonzero`, without a branch that nobody can predict."""
+    places = np.empty(values.size, np.intp)
+    count = 0
+    for i in range(values.size):
+        places[count] = i
+        count += values[i] != 0.0
+    return places[:count]
 
 
 @nb.njit(cache=True, nogil=True)
@@ -89,19 +110,21 @@ def signed_gradient(product, place, sign, ridge, f0, a):  # type: ignore[no-unty
 @nb.njit(cache=True, nogil=True)
 def in_box(a, lo, hi):  # type: ignore[no-untyped-def]
     """Whether ``lo <= a <= hi``."""
-    i = 0
-    while i < a.size and lo[i] <= a[i] <= hi[i]:
-        i += 1
-    return i == a.size
+    wrong = 0
+    for i in range(a.size):
+        wrong += (not lo[i] <= a[i]) | (not a[i] <= hi[i])
+    return wrong == 0
 
 
 @nb.njit(cache=True, nogil=True)
 def missed(a, lo, hi, F, residual, terms):  # type: ignore[no-untyped-def]
     """How far `a` is outside the box; ``F'a`` is taken off `residual` and ``|F|'|a|`` added to `terms`."""
     outside = 0.0
-    for i in range(a.size):
-        outside = max(outside, lo[i] - a[i], a[i] - hi[i])
-        for j in range(residual.size):
+    if not in_box(a, lo, hi):
+        for i in range(a.size):
+            outside = max(outside, lo[i] - a[i], a[i] - hi[i])
+    for j in range(residual.size):
+        for i in range(a.size):
             residual[j] -= F[i, j] * a[i]
             terms[j] += abs(F[i, j] * a[i])
     return outside

@@ -152,6 +152,8 @@ def _fill(
 ) -> None:
     """Move the members of one group, in order, to their bounds until the group's sum is `rhs`."""
     missing = rhs - float(scale[members] @ a[members])
+    if missing == 0.0:  # where most begin
+        return
     direction = np.sign(missing * scale[members])
     reach = np.where(direction > 0, problem.hi[members], problem.lo[members])
     room = np.abs(scale[members] * (reach - a[members]))

@@ -158,7 +158,7 @@ def build(
     X : array or None
         The samples, needed where `parametric` holds callables.
     points : ndarray of intp, shape (n,), or None
-        The samples, as points of the Gram matrix in ascending order; all of them where None.
+        The samples, as points of the Gram matrix; all of them, in order, where None.
 
     Returns
     -------
@@ -178,7 +178,7 @@ def build(
     if count == 0:
         raise ValueError("sample_weight leaves no sample: at least one weight must be positive.")
     phi = parametric_values(parametric, X, n)
-    used = np.arange(n) if points is None else points
+    used = np.arange(n) if points is None else np.array(points, dtype=np.intp)
     if count < n:
         left = np.flatnonzero(weight)
         used, phi, target, weight = used[left], phi[left], target[left], weight[left]

@@ -12,6 +12,8 @@ from sklearn.utils._param_validation import validate_parameter_constraints
 import dualgap
 from dualgap.estimators import base, certified, linear_base
 from dualgap.estimators.plain_arrays import plain
+from dualgap.run import _taken
+from dualgap.solvers import SOLVERS, smo
 
 ESTIMATORS = (
     dualgap.SVC,
@@ -128,3 +130,20 @@ def test_what_is_wrong_with_samples_is_still_said():
         dualgap.SVC(kernel="precomputed").fit(X, Y)
     with pytest.raises(ValueError, match="Negative values"):
         dualgap.SVC(kernel="chi2").fit(X, Y)
+
+
+def test_settings_are_taken_by_solvers_that_have_them():
+    offered = {"n_jobs": 3, "shrinking": False}
+    taken = {name: _taken(offered, SOLVERS[name], name) for name in ("smo", "newton", "dcd")}
+    assert taken == {"smo": {"shrinking": False}, "newton": {"n_jobs": 3}, "dcd": {"shrinking": False}}
+
+
+def test_what_is_asked_for_goes_before_what_is_offered(monkeypatch):
+    seen = []
+    solve = smo.solve
+    monkeypatch.setattr(
+        smo, "solve", lambda p, options, *more: seen.append(options.shrinking) or solve(p, options, *more)
+    )
+    for options in (None, {"shrinking": True}):
+        dualgap.SVC(solver="smo", shrinking=False, solver_options=options).fit(X, Y)
+    assert seen == [False, True]

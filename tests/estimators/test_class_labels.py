@@ -80,3 +80,10 @@ def test_class_weights_are_scikit_learns(class_weight):
 def test_class_weight_of_nobody_is_refused():
     with pytest.raises(ValueError, match="class_weight"):
         encode_classes(np.array([0, 1]), np.ones(2), {1: 2.0, 5: 1.0})
+
+
+def test_weight_of_every_class():
+    rng = np.random.default_rng(0)
+    codes, weight = rng.integers(0, 7, size=103), rng.uniform(size=103)
+    expected = np.bincount(codes, weights=weight, minlength=8)
+    assert class_labels._class_sums(codes, weight, 8) == pytest.approx(expected, rel=1e-14)

@@ -33,7 +33,7 @@ def encode_classes(
     classes, codes = distinct_labels(y)
     if len(classes) < 2:
         raise ValueError(f"The number of classes has to be greater than one; got {len(classes)} class")
-    present = np.bincount(codes, weights=weight, minlength=len(classes))
+    present = _class_sums(codes, weight, len(classes))
     if np.count_nonzero(present) < 2:
         raise ValueError(
             "Invalid input - all samples with positive weights belong to the same class: "
@@ -95,17 +95,20 @@ def _encode(labels, place, codes):  # type: ignore[no-untyped-def]
 
     `place` holds, for every number from the least label on, its place among the labels, or -1.
     """
-    least = most = labels[0]
+    wrong = 0
     for i in range(labels.size):
-        label = labels[i]
-        if not (-_WHOLE < label < _WHOLE and label == np.floor(label)):
-            return 0, 0
-        least, most = min(least, label), max(most, label)
+        whole = -_WHOLE < labels[i] < _WHOLE
+        codes[i] = np.int64(labels[i]) if whole else 0
+        wrong += (not whole) | (codes[i] != labels[i])
+    if wrong:
+        return 0, 0
+    least = most = codes[0]
+    for i in range(labels.size):
+        least, most = min(least, codes[i]), max(most, codes[i])
     if most - least >= place.size:
         return 0, 0
-    first = np.int64(least)
     for i in range(labels.size):
-        codes[i] = np.int64(labels[i]) - first
+        codes[i] -= least
         place[codes[i]] = 0
     count = 0
     for k in range(place.size):
@@ -114,4 +117,13 @@ def _encode(labels, place, codes):  # type: ignore[no-untyped-def]
             count += 1
     for i in range(labels.size):
         codes[i] = place[codes[i]]
-    return first, count
+    return least, count
+
+
+@nb.njit(cache=True, nogil=True)
+def _class_sums(codes, weight, count):  # type: ignore[no-untyped-def]
+    """The weight of every class, from four sums each: one would have to wait for itself at every sample."""
+    sums = np.zeros((4, count))
+    for i in range(codes.size):
+        sums[i & 3, codes[i]] += weight[i]
+    return sums.sum(axis=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -24,8 +25,9 @@ from dualgap.kernels.gram import make_gram
 from dualgap.kernels.linear_gram import LinearGram
 from dualgap.kernels.row_blocks import RowBlocks
 from dualgap.kernels.shifted import ShiftedGram
-from dualgap.kernels.threads import share, thread_count
+from dualgap.kernels.threads import one_blas_thread, share, thread_count
 from dualgap.run import solve_under
+from dualgap.solvers import SOLVERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -198,14 +200,17 @@ class LinearSVM(CertifiedEstimator):
         watched = self._session.watched
         self._session.expect(count)
         small = isinstance(gram, LinearGram) and gram.n * gram.operator.row_length <= _SIDE_BY_SIDE
-        if count == 1 or threads == 1 or watched or not small:
-            return [task(number, gram) for number in range(count)]
         solved: list[Any] = [None] * count
 
         def piece(number: int) -> None:
             solved[number] = task(number, gram.separate())  # type: ignore[attr-defined]
 
-        share(piece, count, threads)
+        # Each task would set the limit and lift it again.
+        own = self.solver == "auto" or getattr(SOLVERS[self.solver], "OWN_THREADS", False)
+        with one_blas_thread() if own and count > 1 else nullcontext():
+            if count == 1 or threads == 1 or watched or not small:
+                return [task(number, gram) for number in range(count)]
+            share(piece, count, threads)
         return solved
 
     def _keep_tasks(self, tasks: list[LinearTask]) -> None:

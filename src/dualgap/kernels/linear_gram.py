@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dualgap._vector_passes import nonzero
 from dualgap.kernels.factor import Factor
 
 if TYPE_CHECKING:
@@ -87,10 +88,12 @@ class LinearGram:
 
     def _sum_of_rows(self, coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
         """``A' coefficients``, and below it that of the constant column; the last one is kept."""
-        if self._last is None or not np.array_equal(self._last[0], coefficients):
-            used = np.flatnonzero(coefficients)
-            self._last = coefficients.copy(), self.operator.transposed(coefficients[used], used)
-        return self._last[1]
+        last = self._last
+        if last is None or not np.array_equal(last[0], coefficients):
+            used = nonzero(coefficients)
+            last = coefficients.copy(), self.operator.transposed(coefficients[used], used)
+            self._last = last
+        return last[1]
 
     def forget(self) -> None:
         """Make the next sum of rows anew."""

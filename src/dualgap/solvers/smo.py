@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -171,7 +171,7 @@ class _Run:
         index, sign, group, inverse, ridge, diagonal, lo, hi = chosen
         point = index.astype(np.int64, copy=False)
         column = point if width is None else np.searchsorted(width, index).astype(np.int64, copy=False)
-        self.local = {
+        self.local: dict[str, NDArray[Any]] = {
             "point": point,
             "column": column,
             "sign": sign,
