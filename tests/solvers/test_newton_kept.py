@@ -192,7 +192,7 @@ def test_ways_to_solve_may_alternate(turns, monkeypatch):
     run.begin()
     run._begin_round()
     for turn in range(6):
-        monkeypatch.setattr(_newton_steps, "_KEPT_MOST", 0 if turn % (turns + 1) == turns else 2000)
+        monkeypatch.setattr(_newton_steps, "KEPT_MOST", 0 if turn % (turns + 1) == turns else 2000)
         if not run._step(run.w - run.v, p.e):
             break
         assert np.allclose(run.v, run._weights(run.t), rtol=1e-10, atol=1e-8)

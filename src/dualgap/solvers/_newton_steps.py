@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _SEARCH_SHARE = 0.1
 _SEARCH_MOST = 40
 # Features up to which the matrix of the system is kept from step to step: 32 MB.
-_KEPT_MOST = 2000
+KEPT_MOST = 2000
 # Variables in a part of a pass: half a millisecond.
 _PART = 1 << 17
 
@@ -187,7 +187,7 @@ class Steps:
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], bool]:
         """Newton's step for the weights and the multipliers, and whether it solves its system to rounding."""
         p, typical = self.problem, float(self.give[0])
-        if self.factor.d <= _KEPT_MOST and best_by_features(self.factor, self.kept.compare(self.t), self.kept.free):
+        if self.factor.d <= KEPT_MOST and best_by_features(self.factor, self.kept.compare(self.t), self.kept.free):
             scale = self._scale()
             G = self.kept.matrix(None if self.uniform else self.give, scale)
             return *solve_by_features(G, scale, damping(typical), g, g_eta), True
