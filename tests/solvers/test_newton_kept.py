@@ -273,6 +273,10 @@ def test_looks_once(gap_tol):
     result = solve(p, "newton", gap_tol=gap_tol)
     assert result.certificate.relative_gap <= gap_tol
     assert np.isfinite(result.history.column("relative_gap")).sum() == 1
+    believed, proved = result.history[-1], result.certificate
+    assert believed.dual == pytest.approx(proved.dual, rel=1e-9)
+    assert believed.primal == pytest.approx(proved.primal, rel=gap_tol)
+    assert believed.violation >= 0.999 * proved.kkt_violation
 
 
 def test_variables_that_are_not_in_the_order_of_their_points():
