@@ -301,7 +301,7 @@ class _Run(Steps):
     def _show_as_believed(self) -> Outcome | None:
         """The same without a product: the answers' own weights are so near to w that w's slopes are as good as theirs.
 
-        The gap is what is believed of it. The violation is bounded by how far the weights are from each other, and by the
+        The gap is what is believed of it. The violation is bounded by how far the weights are from each other and the
         rounding of v.
         """
         p, a, g = self.problem, self.t.copy(), self.w - self.v
