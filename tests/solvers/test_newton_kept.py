@@ -8,11 +8,12 @@ from sklearn.svm import LinearSVC
 from dualgap import build, solve
 from dualgap.kernels.factor import Factor
 from dualgap.kernels.linear_gram import LinearGram
+from dualgap.solvers import _newton_even as evenly
 from dualgap.solvers import _newton_smooth as smooth
 from dualgap.solvers import _newton_steps, newton
 from dualgap.solvers._newton_kept import KeptCross
 from dualgap.solvers._newton_system import best_by_features, weighted_cross
-from dualgap.solvers._newton_terms import advance, changes, settle
+from dualgap.solvers._newton_terms import advance, along, changes, settle
 
 
 def squared_hinge(n, d=7, *, sparse=False, weighted=False, bias=False, constant=0.0, C=1.0, seed=0):
@@ -126,6 +127,33 @@ def test_one_pass_goes_along_the_direction(begin):
     assert np.array_equal(rest[begin:count], (t - before)[turned[begin:count]])
 
 
+@pytest.mark.parametrize("begin", [0, 700])
+def test_passes_over_one_box_are_those_over_any(begin):
+    rng = np.random.default_rng(8)
+    n, top, give, length = 1500, 1.3, 0.8, 0.7
+    lo, hi, ridge = np.zeros(n), np.full(n, top), np.zeros(n)
+    raw, s, move = 2.0 * rng.normal(size=n), rng.normal(size=n), rng.normal(size=n)
+    t, other, sums, found = np.empty(n), np.empty(n), np.zeros(3), np.zeros(3)
+    settle(raw, s, lo, hi, ridge, begin, n, t, sums)
+    evenly.settle(raw, s, top, begin, n, other, found)
+    assert np.array_equal(t[begin:], other[begin:])
+    assert np.allclose(found, sums, rtol=1e-12)
+    best = np.where(s < 0.0, top, 0.0)
+    evenly.settle(best, s, top, begin, n, other, found)
+    assert found[0] == 0.0  # what is best lacks nothing, and not by rounding
+    along(raw, np.full(n, give), move, length, lo, hi, begin, n, sums)
+    evenly.along(raw, give, move, length, top, begin, n, found)
+    assert np.allclose(found[:2], sums[:2], rtol=1e-12)
+    turned, rest = np.empty((2, n), dtype=np.intp), np.empty((2, n))
+    one, two = [raw.copy(), s.copy(), t.copy()], [raw.copy(), s.copy(), t.copy()]
+    count = advance(*one, np.full(n, give), move, length, lo, hi, ridge, begin, n, turned[0], rest[0], sums)
+    assert evenly.advance(*two, give, move, length, top, begin, n, turned[1], rest[1], found) == count
+    assert np.allclose([v[begin:] for v in one], [v[begin:] for v in two], rtol=1e-13, atol=1e-13)
+    assert np.array_equal(turned[0, begin:count], turned[1, begin:count])
+    assert np.allclose(rest[0, begin:count], rest[1, begin:count], rtol=1e-12, atol=1e-13)
+    assert np.allclose(found, sums, rtol=1e-12)
+
+
 @pytest.mark.parametrize("even", [False, True])
 @pytest.mark.parametrize("begin", [0, 700])
 def test_passes_over_smooth_losses(begin, even):
@@ -192,7 +220,7 @@ def test_ways_to_solve_may_alternate(turns, monkeypatch):
     run.begin()
     run._begin_round()
     for turn in range(6):
-        monkeypatch.setattr(_newton_steps, "_KEPT_MOST", 0 if turn % (turns + 1) == turns else 2000)
+        monkeypatch.setattr(_newton_steps, "KEPT_MOST", 0 if turn % (turns + 1) == turns else 2000)
         if not run._step(run.w - run.v, p.e):
             break
         assert np.allclose(run.v, run._weights(run.t), rtol=1e-10, atol=1e-8)
@@ -245,6 +273,10 @@ def test_looks_once(gap_tol):
     result = solve(p, "newton", gap_tol=gap_tol)
     assert result.certificate.relative_gap <= gap_tol
     assert np.isfinite(result.history.column("relative_gap")).sum() == 1
+    believed, proved = result.history[-1], result.certificate
+    assert believed.dual == pytest.approx(proved.dual, rel=1e-9)
+    assert believed.primal == pytest.approx(proved.primal, rel=gap_tol)
+    assert believed.violation >= 0.999 * proved.kkt_violation
 
 
 def test_variables_that_are_not_in_the_order_of_their_points():

@@ -34,8 +34,9 @@ _PART = 2_000_000
 _SUMS = 16
 # Squares likewise, within these bytes.
 _SQUARES, _SQUARE_BYTES = 8, 1 << 27
-# Multiplications for each entry of a square from which a part is worth a square of its own, which must be added up.
-_WORTH_A_SQUARE = 8
+# Multiplications from which a part of a cross product is worth handing out: a tenth of a millisecond; and for each
+# entry of a square those from which it is worth a square of its own, which must be added up.
+_WORTH_A_PART, _WORTH_A_SQUARE = 500_000, 8
 
 
 class Factor:
@@ -137,7 +138,7 @@ class Factor:
         out = np.zeros((d, d))
         # Every part has a square of its own: as many as fit, few enough to be long, and worth adding up.
         parts = min(_SQUARES, max(1, _SQUARE_BYTES // (8 * f * f)))
-        worth = int(_WORTH_A_SQUARE * f * f / self.row_length**2)
+        worth = int(max(_WORTH_A_PART, _WORTH_A_SQUARE * f * f) / self.row_length**2)
         step = max(64, worth, -(-len(rows) // parts))
         tiled = not self.sparse and f <= _TILED
         side = padded(f) if tiled else f

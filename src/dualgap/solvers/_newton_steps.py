@@ -16,6 +16,7 @@ import numpy as np
 
 from dualgap.kernels.factor import Factor
 from dualgap.kernels.threads import share_parts, thread_count
+from dualgap.solvers import _newton_even as evenly
 from dualgap.solvers import _newton_smooth as smooth
 from dualgap.solvers._newton_kept import KeptCross
 from dualgap.solvers._newton_system import System, best_by_features, damping, solve_by_features
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 _SEARCH_SHARE = 0.1
 _SEARCH_MOST = 40
 # Features up to which the matrix of the system is kept from step to step: 32 MB.
-_KEPT_MOST = 2000
+KEPT_MOST = 2000
 # Variables in a part of a pass: half a millisecond.
 _PART = 1 << 17
 
@@ -76,8 +77,9 @@ class Steps:
         self.smooth = bool(np.all(problem.ridge > 0.0))
         self.uniform = bool(np.all(problem.ridge == problem.ridge[0]))
         p = problem
-        even = self.uniform and bool(np.all(p.lo == p.lo[0]) and np.all(p.hi == p.hi[0]))
-        self.box = (p.lo[:1], p.hi[:1], p.ridge[:1]) if even else (p.lo, p.hi, p.ridge)
+        same = self.uniform and bool(np.all(p.lo == p.lo[0]) and np.all(p.hi == p.hi[0]))
+        self.box = (p.lo[:1], p.hi[:1], p.ridge[:1]) if same else (p.lo, p.hi, p.ridge)
+        self.even = same and not self.smooth and p.lo[0] == 0.0 and bool(np.isfinite(p.hi[0]))
         self.kept = KeptCross(self.factor, problem, self.threads)
         self.iteration, self.fall = 0, np.inf
         self.known = True  # whether v was added up from the answers, and not led to by steps
@@ -111,6 +113,8 @@ class Steps:
         def part(begin: int, end: int, sums: NDArray[np.float64]) -> None:
             if self.smooth:
                 sums[1] = smooth.answer(self.s, *self.box, begin, end, self.t)
+            elif self.even:
+                evenly.settle(self.raw, self.s, p.hi[0], begin, end, self.t, sums)
             else:
                 settle(self.raw, self.s, p.lo, p.hi, p.ridge, begin, end, self.t, sums)
 
@@ -125,7 +129,10 @@ class Steps:
         p, ignored = self.problem, self.rest
 
         def part(begin: int, end: int, sums: NDArray[np.float64]) -> None:
-            settle(a, slopes, p.lo, p.hi, p.ridge, begin, end, ignored, sums)
+            if self.even:
+                evenly.settle(a, slopes, p.hi[0], begin, end, ignored, sums)
+            else:
+                settle(a, slopes, p.lo, p.hi, p.ridge, begin, end, ignored, sums)
 
         sums = self._over_variables(part, 3)
         return float(sums[:, 0].sum()), float(sums[:, 2].max())
@@ -139,6 +146,10 @@ class Steps:
             if self.give.size == 0:
                 self.give = 1.0 / self.box[2]
             self.kept.told = False
+        elif self.even:
+            self.give = np.array([1.0 / self.kappa])
+            self.raw = self.s * -self.give[0]
+            self.raw += self.a
         else:
             weight = np.where(p.ridge > 0.0, 0.0, self.kappa)
             self.give = 1.0 / (p.ridge + weight)
@@ -187,7 +198,7 @@ class Steps:
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], bool]:
         """Newton's step for the weights and the multipliers, and whether it solves its system to rounding."""
         p, typical = self.problem, float(self.give[0])
-        if self.factor.d <= _KEPT_MOST and best_by_features(self.factor, self.kept.compare(self.t), self.kept.free):
+        if self.factor.d <= KEPT_MOST and best_by_features(self.factor, self.kept.compare(self.t), self.kept.free):
             scale = self._scale()
             G = self.kept.matrix(None if self.uniform else self.give, scale)
             return *solve_by_features(G, scale, damping(typical), g, g_eta), True
@@ -205,6 +216,9 @@ class Steps:
             out = begin, end, self.turned, self.rest
             if self.smooth:
                 passed = smooth.advance(self.s, self.t, self.kept.inside, self.move, length, *self.box, *out, sums[1:2])
+            elif self.even:
+                shared = self.give[0], self.move, length, p.hi[0]
+                passed = evenly.advance(self.raw, self.s, self.t, *shared, *out, sums)
             else:
                 box = p.lo, p.hi, p.ridge
                 passed = advance(self.raw, self.s, self.t, self.give, self.move, length, *box, *out, sums)
@@ -231,6 +245,8 @@ class Steps:
             def part(begin: int, end: int, sums: NDArray[np.float64], length: float = length) -> None:
                 if self.smooth:
                     smooth.along(self.s, move, length, *self.box, begin, end, sums)
+                elif self.even:
+                    evenly.along(self.raw, self.give[0], move, length, p.hi[0], begin, end, sums)
                 else:
                     along(self.raw, self.give, move, length, p.lo, p.hi, begin, end, sums)
 

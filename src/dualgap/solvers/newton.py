@@ -19,8 +19,10 @@ ends after a handful of steps. J shrinks with kappa to the free support vectors,
 many as features: late steps cost little more than one product with A.
 
 The system is solved by Cholesky over the features or over J, whichever is smaller, or by conjugate gradients where both
-are large. Cost of an iteration: one product with A, one with the changed rows of A', and the system. Use it for linear
-problems to any accuracy; equality constraints (an exact bias, one-class models, semi-parametric functions) are a
+are large; over the features its matrix is kept from step to step, and changed by the rows that have become free or have
+ceased to be. Cost of an iteration: one product with A, one with the changed rows of A', and the system. Where the loss
+is squared these are the rows that ceased or began to count: the sum of the others follows from the system. Use it for
+linear problems to any accuracy; equality constraints (an exact bias, one-class models, semi-parametric functions) are a
 few more coordinates.
 
 References: Yan and Li, "An efficient augmented Lagrangian method for support vector machine" (2020); Rockafellar
@@ -299,13 +301,16 @@ class _Run(Steps):
     def _show_as_believed(self) -> Outcome | None:
         """The same without a product: the answers' own weights are so near to w that w's slopes are as good as theirs.
 
-        The gap is what is believed of it; the violation is bounded by how far the weights are from each other.
+        The gap is what is believed of it. The violation is bounded by how far the weights are from each other and the
+        rounding of v.
         """
         p, a, g = self.problem, self.t.copy(), self.w - self.v
         gradient = p.ridge * a
         objective = 0.5 * float(self.v @ self.v) + float(p.f0 @ a) + 0.5 * float(gradient @ a)
         gradient += self.s
-        violation = float(np.sqrt((g @ g) * p.gram.diag().max()))
+        largest = float(p.gram.diag().max())
+        rounding = float(np.finfo(np.float64).eps * np.abs(a).sum()) * largest
+        violation = float(np.sqrt((g @ g) * largest)) + rounding
         self.shown = a
         if self.callback(Snapshot(self.iteration, a, gradient, objective, violation, 0)):
             return Outcome(a, self.iteration, Status.STOPPED)
