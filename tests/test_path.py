@@ -243,6 +243,25 @@ def test_lasting_grams_beside_others_have_these_in_their_products():
     np.testing.assert_allclose(own, gram.product(weights, rows), atol=1e-4)
 
 
+def test_path_steps_have_more_variables_once_others_have_objected(narrow_steps, monkeypatch):
+    shares = []
+
+    def spy(*arguments):
+        shares.append(arguments[-1])
+        return narrowed(*arguments)
+
+    narrowed = steps.narrowed
+    monkeypatch.setattr(steps, "narrowed", spy)
+    # So few that the first of them cannot be enough.
+    monkeypatch.setattr(steps, "NEAREST", 1e-3)
+    X, y = many()
+    path = svm_path(X, y, np.geomspace(0.5, 8.0, 5), gamma=0.5, gap_tol=1e-4)
+    assert path.relative_gaps.max() <= 1e-4
+    assert not all(narrow_steps)
+    expected = 1e-3 * 2.0 ** np.cumsum([0, *(not met for met in narrow_steps[:-1])])
+    assert shares == expected.tolist()
+
+
 def test_path_steps_within_few_variables_stop_when_the_callback_says_so(narrow_steps):
     X, y = many()
     seen = []

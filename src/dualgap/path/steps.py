@@ -13,7 +13,7 @@ from dualgap.certificate import certify, exact_gradient, judge
 from dualgap.constraints import FEASIBLE
 from dualgap.kernels.threads import one_blas_thread
 from dualgap.path.grams import KeptGram, StoredGram
-from dualgap.path.narrowing import Aim, narrowed, worth_narrowing
+from dualgap.path.narrowing import MORE, NEAREST, Aim, narrowed, worth_narrowing
 from dualgap.path.starts import multiple, restart_bounds, scaled_start
 from dualgap.result import Certificate, Event, Snapshot, Status
 from dualgap.run import solve
@@ -89,6 +89,7 @@ class _Last:
     a: NDArray[np.float64]
     product: NDArray[np.float64]
     error: NDArray[np.float64]
+    nearest: float = NEAREST
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +118,7 @@ def walk(problems: Iterable[tuple[float, DualQP]], goal: Goal, *, ratios: bool =
         began = time.perf_counter()
         step, product, error = _solved(problem, goal, last, value / last.value if ratios and last else np.nan, began)
         yield step
-        last = _Last(step, value, step.a, product, error)
+        last = _Last(step, value, step.a, product, error, NEAREST if last is None else last.nearest)
 
 
 def _solved(
@@ -154,11 +155,12 @@ def _solved(
             if factors and not np.any(problem.e):
                 _hand_over(problem, last, start, factors[0])
             if at is not None and goal.free_to_choose and worth_narrowing(problem) and not np.any(problem.e):
-                found = _within_few(problem, goal, start, at, began)
+                found = _within_few(problem, goal, start, at, began, last.nearest)
                 if found is not None and goal.met(found.certificate):
                     whole = replace(found, seconds=time.perf_counter() - began, start_gap=start_gap, bounds=bounds)
                     return whole, *_product(problem, found.a)
-                start = start if found is None else found.a
+                if found is not None:  # others have objected
+                    start, last.nearest = found.a, MORE * last.nearest
     result = solve(
         problem,
         goal.solver,
@@ -213,7 +215,9 @@ def _product(problem: DualQP, a: NDArray[np.float64]) -> tuple[NDArray[np.float6
     return exact_gradient(problem, a) - problem.f0 - problem.ridge * a, np.zeros(problem.n)
 
 
-def _within_few(problem: DualQP, goal: Goal, start: NDArray[np.float64], at: _At, began: float) -> Step | None:
+def _within_few(
+    problem: DualQP, goal: Goal, start: NDArray[np.float64], at: _At, began: float, nearest: float
+) -> Step | None:
     """Solve for the few variables that have something left to do; None where they are not few."""
     before = at.certificate
     # The dual objective can only rise, and the primal one is far from where it will be.
@@ -229,7 +233,7 @@ def _within_few(problem: DualQP, goal: Goal, start: NDArray[np.float64], at: _At
         )  # fmt: skip
         return goal.callback(event) is True
 
-    found = narrowed(problem, start, at.gradient, at.eta, Aim(gap, goal.tol), asked)
+    found = narrowed(problem, start, at.gradient, at.eta, Aim(gap, goal.tol), asked, nearest)
     if found is None:
         return None
     certificate, eta = certify(problem, found[0], at.eta)
