@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     MakeRows: TypeAlias = Callable[[NDArray[np.intp], NDArray[Any]], None]
 
-# Rows of a batch: more share what a round costs, fewer are made in vain.
+# Rows of a batch, at least: more share what a round costs, fewer are made in vain.
 _BATCH = 96
 # Variables with rows are led to this share of the violation of all before others join them.
 _SHARE = 0.1
@@ -75,8 +75,9 @@ class GrowingBlock:
     ) -> int:
         """Pair steps until no violation is above `goal` or `most` are done; `slope` and `u` are changed in place."""
         done, n_groups = 0, self.segments.size - 2
-        chosen = np.empty(_BATCH, dtype=np.int64)
         while True:
+            # Half as many again, so that blocks in which most variables move take few rounds.
+            chosen = np.empty(max(_BATCH, self.made // 2), dtype=np.int64)
             violation, count = _violators(slope, u, lo, hi, self.group, n_groups, self.slot, goal, chosen)
             if violation <= goal or done >= most:
                 return done

@@ -410,8 +410,11 @@ class _Run:
         return block
 
     def growing(self, active: NDArray[np.intp], local: Local) -> GrowingBlock | None:
-        """The whole active set as a block that grows; None where its matrix is hardly any work."""
-        worth = active.size**2 * self.entries.entry_cost >= _GROWN
+        """All variables as a block that grows; None where the matrix is hardly any work, or others were left out.
+
+        Those of an active set that is a part of all were chosen because they are likely to move.
+        """
+        worth = active.size == self.problem.n and active.size**2 * self.entries.entry_cost >= _GROWN
         if not (worth and self.entries.by_tiles and self.coupling.empty):
             return None
         places, filling, segments = arrange(np.arange(active.size), local.group, self.n_groups)
