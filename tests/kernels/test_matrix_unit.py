@@ -275,6 +275,20 @@ def test_levels_of_two_digits_are_found(low, step, most, dtype):
     assert np.array_equal(both, high + small)
 
 
+def test_two_digits_are_found_in_few_rounded_numbers():
+    """Where Euclid divides, the rounding of float32 grows to more than a quarter of a step."""
+    for seed in range(30):
+        k = np.random.default_rng(seed).integers(0, 2001, size=(20, 20))
+        X = (k / 2000).astype(np.float32)
+        found = find_levels(X, shifted=False, threads=1, most=TWO_DIGITS)
+        assert found.step == pytest.approx(1 / 2000, rel=1e-6)
+
+
+def test_the_step_of_two_digits_is_the_largest():
+    k = np.random.default_rng(0).choice([0, 6, 10, 15_000], size=(200, 4))
+    assert find_levels(k.astype(float), shifted=False, threads=1, most=TWO_DIGITS).step == 2.0
+
+
 def test_rows_too_long_for_whole_sums_have_no_levels():
     k = np.random.default_rng(0).integers(0, 16_384, size=(500, 3))
     assert find_levels(k.astype(float), shifted=True, threads=1, most=TWO_DIGITS) is not None

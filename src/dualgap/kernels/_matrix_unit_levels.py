@@ -31,6 +31,8 @@ ONE_BYTE, TWO_DIGITS = 255, (1 << 2 * DIGIT_BITS) - 1
 _LARGEST_NORM = 2.0**30 - 1.0
 # Values looked at before all are: sorting them takes a millisecond or two.
 _SAMPLED = 20_000
+# The least gap between values of a sample is at most so many steps; and how much further each look at it goes.
+_PARTS, _FURTHER = 4, 8.0
 # Rows checked by a thread at a time.
 _ROWS = 512
 
@@ -82,20 +84,30 @@ def find_levels(X: Any, *, shifted: bool, threads: int, budget: int = 0, most: i
     if seen.size == 0 or seen.size > most + 1 or not np.all(np.isfinite(seen)):
         return None
     # A sample nearly always has the least of all values; where it has not, the pass over all data ends early.
-    found = _from(X, seen, float(seen[0]) if shifted else 0.0, threads, budget, most)
-    if found is None and shifted and _common_step(seen - seen[0], most) is not None:
+    low = float(seen[0]) if shifted else 0.0
+    steps = _steps(seen - low, most)
+    found = _first_checked(X, low, steps, threads, budget)
+    if found is None and shifted and steps:
         low = float(X.min())
-        found = _from(X, seen, low, threads, budget, most) if np.isfinite(low) and low < seen[0] else None
+        steps = _steps(seen - low, most) if np.isfinite(low) and low < seen[0] else []
+        found = _first_checked(X, low, steps, threads, budget)
     return found
 
 
-def _from(X: Any, seen: NDArray[np.float64], low: float, threads: int, budget: int, most: int) -> Levels | None:
-    """The levels from `low` on, the step being that of the values `seen`."""
-    if seen[0] < low:
-        return None
-    for planes, largest in ((1, ONE_BYTE), (TWO_DIGIT_PLANES, TWO_DIGITS)):
-        step = _common_step(seen - low, largest) if largest <= most else None
-        found = None if step is None else _checked(X, low, step, planes, threads, budget)
+def _steps(values: NDArray[np.float64], most: int) -> list[tuple[int, float]]:
+    """Steps that these values may be whole multiples of, and the bytes that a level then takes."""
+    if values[0] < 0.0:
+        return []
+    found = [(1, _common_step(values, ONE_BYTE))]
+    if most > ONE_BYTE:
+        found.append((TWO_DIGIT_PLANES, _finest_step(values, TWO_DIGITS)))
+    return [(planes, step) for planes, step in found if step is not None]
+
+
+def _first_checked(X: Any, low: float, steps: list[tuple[int, float]], threads: int, budget: int) -> Levels | None:
+    """The levels for the first of some steps of which all values are whole multiples."""
+    for planes, step in steps:
+        found = _checked(X, low, step, planes, threads, budget)
         if found is not None:
             return found
     return None
@@ -153,6 +165,33 @@ def _common_step(values: NDArray[np.float64], most: int) -> float | None:
             step, other = other, abs(step - round(step / other) * other)
 
 
+def _finest_step(values: NDArray[np.float64], most: int) -> float | None:
+    """As `_common_step` for many levels, where each division of Euclid's would multiply the rounding of the values.
+
+    With many values the least gap between two of them is the step, or a small multiple of it; what it is off becomes
+    less and less as more and larger values are taken for multiples.
+    """
+    largest = float(values.max())
+    if not largest > 0.0 or not np.isfinite(largest):
+        return None
+    nothing = largest / most / 4.0
+    gaps = np.diff(values, prepend=0.0)
+    least = float(gaps[gaps > nothing].min())
+    for part in range(1, _PARTS + 1):
+        step, reach = least / part, least
+        while reach < largest:
+            reach *= _FURTHER
+            some = values[values <= reach]
+            multiples = np.round(some / step)
+            if np.any(multiples):
+                step = float(some @ multiples / (multiples @ multiples))
+        multiples = np.round(values / step)
+        if np.all(np.abs(values - multiples * step) <= nothing):
+            count = round(largest / step) // int(np.gcd.reduce(multiples.astype(np.int64)))
+            return largest / count if count <= most else None
+    return None
+
+
 @nb.njit(cache=True, nogil=True)
 def _error(total, off, step):  # type: ignore[no-untyped-def]
     """How far a row is off its levels; infinity where its norm is too large."""
@@ -196,7 +235,7 @@ def _levels_of(row, low, step, most, levels):  # type: ignore[no-untyped-def]
         value = np.float64(row[k]) - low
         level = np.floor(value / step + 0.5)
         inside = (level >= 0.0) & (level <= most)  # of NaN neither
-        outside += np.int64(not inside)
+        outside += 0 if inside else 1
         level = level if inside else 0.0
         apart = value - level * step
         off += apart * apart

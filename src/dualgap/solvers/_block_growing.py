@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
     MakeRows: TypeAlias = Callable[[NDArray[np.intp], NDArray[Any]], None]
 
-# Rows of a batch: more share what a round costs, fewer are made in vain.
-_BATCH = 64
+# Rows of a batch, at least: more share what a round costs, fewer are made in vain.
+_BATCH = 96
 # Variables with rows are led to this share of the violation of all before others join them.
-_SHARE = 0.2
+_SHARE = 0.1
 
 
 class GrowingBlock:
@@ -74,55 +74,56 @@ class GrowingBlock:
         most: int,
     ) -> int:
         """Pair steps until no violation is above `goal` or `most` are done; `slope` and `u` are changed in place."""
-        done = 0
+        done, n_groups = 0, self.segments.size - 2
         while True:
-            slopes = slope.astype(np.float64)
-            low, high, violation = thresholds(slopes, u, lo, hi, self.group, self.segments.size - 2)
+            # Half as many again, so that blocks in which most variables move take few rounds.
+            chosen = np.empty(max(_BATCH, self.made // 2), dtype=np.int64)
+            violation, count = _violators(slope, u, lo, hi, self.group, n_groups, self.slot, goal, chosen)
             if violation <= goal or done >= most:
                 return done
-            fresh = self._worst(slopes, u, lo, hi, 0.5 * (low + high))
-            if fresh.size:
-                rows = self.matrix[self.made : self.made + fresh.size]
-                self._make(fresh, rows)
-                rows[np.arange(fresh.size), fresh] = self.diagonal[fresh]
-                self.slot[fresh] = np.arange(self.made, self.made + fresh.size)
-                self.made += fresh.size
-            share = goal if fresh.size == 0 else max(goal, _SHARE * violation)
-            ready = self.slot >= 0
-            among = np.where(ready, lo, u), np.where(ready, hi, u)
-            steps = _steps(self.matrix, self.slot, self.diagonal, slope, u, *among, self.segments, share, most - done)
+            if count:
+                self._add_rows(chosen[:count])
+            share = max(goal, _SHARE * violation) if count else goal
+            steps = _steps(self.matrix, self.slot, self.diagonal, slope, u, lo, hi, self.segments, share, most - done)
             done += int(steps)
-            if steps == 0 and fresh.size == 0:
+            if steps == 0 and count == 0:
                 return done  # what violates does so by rounding alone
 
-    def _worst(
-        self,
-        slopes: NDArray[np.float64],
-        u: NDArray[np.float64],
-        lo: NDArray[np.float64],
-        hi: NDArray[np.float64],
-        middle: NDArray[np.float64],
-    ) -> NDArray[np.intp]:
-        """The worst violators of both sides that have no rows yet."""
-        without = self.slot < 0
-        among = np.where(without, lo, u), np.where(without, hi, u)
-        chosen = np.empty(_BATCH, dtype=np.int64)
-        mask = np.zeros(u.size, dtype=np.uint8)
-        none = np.empty(0, dtype=np.int64)
-        return chosen[: select(slopes, u, *among, self.group, middle, none, _BATCH, chosen, mask)]
+    def _add_rows(self, which: NDArray[np.intp]) -> None:
+        rows = self.matrix[self.made : self.made + which.size]
+        self._make(which, rows)
+        rows[np.arange(which.size), which] = self.diagonal[which]
+        self.slot[which] = np.arange(self.made, self.made + which.size)
+        self.made += which.size
+
+
+@nb.njit(cache=True, nogil=True)
+def _violators(slope, u, lo, hi, group, n_groups, slot, goal, chosen):  # type: ignore[no-untyped-def]
+    """The worst violation, and how many of the worst violators without rows were written to `chosen`."""
+    slopes = slope.astype(np.float64)
+    least, most, violation = thresholds(slopes, u, lo, hi, group, n_groups)
+    if violation <= goal:
+        return violation, 0
+    low, high = lo.copy(), hi.copy()
+    for p in range(u.size):
+        if slot[p] >= 0:
+            low[p] = high[p] = u[p]
+    none, mask = np.empty(0, dtype=np.int64), np.zeros(u.size, dtype=np.uint8)
+    count = select(slopes, u, low, high, group, 0.5 * (least + most), none, chosen.size, chosen, mask)
+    return violation, count
 
 
 @nb.njit(cache=True, nogil=True)
 def _steps(rows, slot, diagonal, slope, u, lo, hi, segments, tol, most):  # type: ignore[no-untyped-def]
-    """As `_block_pairs.steps`, with the row of variable i at ``rows[slot[i]]`` for all that may move."""
+    """As `_block_pairs.steps`, with the row of variable i at ``rows[slot[i]]``; those without one do not move."""
     flat, width = rows.ravel(), rows.shape[1]
     vectors = np.empty((3, width), dtype=rows.dtype)
     level = _FLAT_SINGLE if rows.itemsize == 4 else _FLAT_DOUBLE
     up, low, nothing = vectors[0], vectors[1], vectors[2]
     nothing[:] = 0.0
     for p in range(width):
-        up[p] = 0.0 if u[p] < hi[p] else _HUGE
-        low[p] = 0.0 if u[p] > lo[p] else -_HUGE
+        up[p] = 0.0 if slot[p] >= 0 and u[p] < hi[p] else _HUGE
+        low[p] = 0.0 if slot[p] >= 0 and u[p] > lo[p] else -_HUGE
     n_segments = segments.size - 1
     values = np.empty((n_segments, 2), dtype=rows.dtype)
     places = np.zeros((n_segments, 2), dtype=np.int64)

@@ -74,8 +74,9 @@ _FIRST_SHARE, _FIRST_LEAST, _SIDE_LEAST = 8, 2048, 0.1
 # Multiplications for the matrix of all variables that cost no more than active sets: those of a pair of digits in usps
 # (1500 points, 256 features) take longer, for all that a tenth of the entries would do, to pack columns for each.
 _AT_ONCE = 1e9
-# Multiplications for that matrix from which on its rows are made as they are needed: half a millisecond.
-_GROWN = 4e7
+# Multiplications for that matrix from which on its rows are made as they are needed (half a millisecond), and those of
+# an entry: cheap ones are made sooner than it is found out which are needed.
+_GROWN, _GROWN_ENTRY = 4e7, 60.0
 # Later ones hold the violators and free variables, 30 % more, at least 2048 or an eighth of all more; above 70 % it is
 # better to take all.
 _GROW, _SLACK, _ALL = 1.3, 2048, 0.7
@@ -410,8 +411,12 @@ class _Run:
         return block
 
     def growing(self, active: NDArray[np.intp], local: Local) -> GrowingBlock | None:
-        """The whole active set as a block that grows; None where its matrix is hardly any work."""
-        worth = active.size**2 * self.entries.entry_cost >= _GROWN
+        """All variables as a block that grows; None where the matrix is hardly any work, or others were left out.
+
+        Those of an active set that is a part of all were chosen because they are likely to move.
+        """
+        cost = self.entries.entry_cost
+        worth = cost >= _GROWN_ENTRY and active.size**2 * cost >= _GROWN and active.size == self.problem.n
         if not (worth and self.entries.by_tiles and self.coupling.empty):
             return None
         places, filling, segments = arrange(np.arange(active.size), local.group, self.n_groups)
