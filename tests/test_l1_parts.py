@@ -9,6 +9,7 @@ from dualgap._l1_descent import descend
 from dualgap._l1_factor import factored, solved
 from dualgap._l1_newton import Pieces, _brought_up, _stopped
 from dualgap.l1svm import solve_l1_svm
+from dualgap.regularisers import Penalty
 
 
 def scattered(seed, n=60, d=200, share=0.05):
@@ -154,3 +155,15 @@ def test_a_factor_of_a_matrix_without_full_rank():
     assert A.T @ A @ x == pytest.approx(np.full(3, 5.0), rel=1e-6)
     with pytest.raises(np.linalg.LinAlgError, match="no Cholesky factor"):
         factored(lambda: np.array([[1.0, 5.0], [5.0, 1.0]]))
+
+
+def test_a_penalty_without_squares_is_one_with_squares_of_no_weight():
+    """The shorter formulas for absolute values alone, against those for both where squares have a tiny weight."""
+    rng = np.random.default_rng(8)
+    x, v = rng.normal(size=30) * (rng.random(30) < 0.5), rng.uniform(-1.0, 1.0, 30)
+    v[:3], l1 = 0.0, rng.uniform(1.0, 2.0, 30)
+    alone, both = Penalty(l1=l1), Penalty(l1=l1, l2=np.where(np.arange(30) == 29, 1e-300, 0.0))
+    assert alone.excess(x, v) == pytest.approx(both.excess(x, v), abs=1e-15)
+    v[29], x[29] = 0.0, 0.0
+    assert alone.reach(v) == both.reach(v) == np.min(l1[3:29] / np.abs(v[3:29]))
+    assert alone.reach(np.zeros(30)) == np.inf
