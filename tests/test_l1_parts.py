@@ -6,8 +6,10 @@ import scipy.sparse as sp
 
 from dualgap._l1_columns import DenseColumns, SparseColumns, signed_columns
 from dualgap._l1_descent import descend
-from dualgap._l1_newton import Pieces, _brought_up
+from dualgap._l1_factor import factored, solved
+from dualgap._l1_newton import Pieces, _brought_up, _stopped
 from dualgap.l1svm import solve_l1_svm
+from dualgap.regularisers import Penalty
 
 
 def scattered(seed, n=60, d=200, share=0.05):
@@ -121,3 +123,47 @@ def test_whole_numbers_are_samples_as_good_as_any():
     whole = solve_l1_svm(X, y, 0.3, loss="squared_hinge")
     floats = solve_l1_svm(X.astype(np.float64), y, 0.3, loss="squared_hinge")
     assert np.array_equal(whole.coef, floats.coef)
+
+
+def test_a_newton_step_that_holds_weights_at_zero_is_the_best_such_step():
+    rng = np.random.default_rng(7)
+    A = rng.normal(size=(40, 12))
+    H = A.T @ A
+    old = np.full(12, 0.3)
+    residual = H @ rng.normal(size=12)
+    held = np.arange(12) < 10
+    d = np.linalg.solve(H, residual)
+    crossing = held & (old + d <= 0.0)
+    assert crossing.any()
+    aside, done = _stopped(factored(lambda: H.copy()), d, old, held, crossing)
+    zero = held & (old + aside <= 0.0)
+    assert done
+    assert np.array_equal(aside[zero], -old[zero])
+    moving = ~zero
+    wanted = np.linalg.solve(H[np.ix_(moving, moving)], residual[moving] + H[np.ix_(moving, zero)] @ old[zero])
+    assert aside[moving] == pytest.approx(wanted, abs=1e-9)
+    # No weight crosses: the step is as it was.
+    same, done = _stopped(factored(lambda: H.copy()), d, 100.0 + old, held, np.zeros(12, dtype=bool))
+    assert done
+    assert np.array_equal(same, d)
+
+
+def test_a_factor_of_a_matrix_without_full_rank():
+    A = np.ones((5, 3))
+    factor = factored(lambda: A.T @ A)
+    x = solved(factor, np.full(3, 5.0))
+    assert A.T @ A @ x == pytest.approx(np.full(3, 5.0), rel=1e-6)
+    with pytest.raises(np.linalg.LinAlgError, match="no Cholesky factor"):
+        factored(lambda: np.array([[1.0, 5.0], [5.0, 1.0]]))
+
+
+def test_a_penalty_without_squares_is_one_with_squares_of_no_weight():
+    """The shorter formulas for absolute values alone, against those for both where squares have a tiny weight."""
+    rng = np.random.default_rng(8)
+    x, v = rng.normal(size=30) * (rng.random(30) < 0.5), rng.uniform(-1.0, 1.0, 30)
+    v[:3], l1 = 0.0, rng.uniform(1.0, 2.0, 30)
+    alone, both = Penalty(l1=l1), Penalty(l1=l1, l2=np.where(np.arange(30) == 29, 1e-300, 0.0))
+    assert alone.excess(x, v) == pytest.approx(both.excess(x, v), abs=1e-15)
+    v[29], x[29] = 0.0, 0.0
+    assert alone.reach(v) == both.reach(v) == np.min(l1[3:29] / np.abs(v[3:29]))
+    assert alone.reach(np.zeros(30)) == np.inf

@@ -16,15 +16,13 @@ if TYPE_CHECKING:
 _RIDGE = 1e-12
 
 
-def solved(lower: Callable[[], NDArray[np.float64]], b: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The solution of ``M x = b``, good for steps that are corrected by later ones.
+def factored(lower: Callable[[], NDArray[np.float64]]) -> NDArray[np.float64]:
+    """The Cholesky factor of M, or of M with a little more on its diagonal: for `solved`.
 
     Parameters
     ----------
     lower : callable
         Makes M's lower triangle, by rows. It is overwritten by the factor, so a failure asks for another.
-    b : ndarray
-        The right side.
     """
     ridge = _RIDGE
     while True:
@@ -34,7 +32,12 @@ def solved(lower: Callable[[], NDArray[np.float64]], b: NDArray[np.float64]) -> 
         # LAPACK stores by columns, and what is the lower triangle by rows is the upper one to it.
         factor, failed = dpotrf(matrix.T, lower=0, clean=0, overwrite_a=1)
         if not failed:
-            return np.asarray(dpotrs(factor, b, lower=0)[0])
+            return np.asarray(factor)
         ridge *= 100.0
         if not ridge < 1.0:
             raise np.linalg.LinAlgError("The matrix has no Cholesky factor, whatever is added to its diagonal.")
+
+
+def solved(factor: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The solution of ``M x = b``, good for steps that are corrected by later ones; b is a vector or columns."""
+    return np.asarray(dpotrs(factor, b, lower=0)[0])

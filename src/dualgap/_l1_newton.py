@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 import numba as nb
 import numpy as np
 
-from dualgap._l1_factor import solved
+from dualgap._l1_factor import factored, solved
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,6 +43,8 @@ _PER_SWEEP = 4000
 # Weights stopped at zero before coordinate descent has another look at all; one, where the support is large: a
 # factorisation takes longer then than the sweeps.
 _DROPS, _LARGE = 3, 500
+# Rounds in which weights are held at zero with one factorisation, and the most of them.
+_STOPS, _MOST_STOPPED = 4, 30
 # Rounds of both; a lasso that is not solved by then is solved well enough for a descent direction.
 _LASSO_ROUNDS = 40
 # A lasso is solved to this share of the violation wanted in the end, or of the present one where that is more: a larger
@@ -309,12 +311,14 @@ def _on_support(
         return False
     old, sign = u[S], np.sign(u[S])
     residual = h[S] - lam[S] * sign - Hu[S]
-    d = solved(lambda: _square(H, S), residual)
-    crossing = (lam[S] > 0.0) & ((old + d) * sign <= 0.0)
-    change = np.where(crossing, -old, d)
+    held, factor = lam[S] > 0.0, factored(lambda: _square(H, S))
+    d = solved(factor, residual)
+    crossing = held & ((old + d) * sign <= 0.0)
+    aside, stopped = _stopped(factor, d, old, held, crossing)
+    change = np.where(held & ((old + aside) * sign <= 0.0), -old, aside)
     bent = _times(H, S, change)
     if float(change @ (0.5 * bent[S] - residual)) > 0.0:
-        change = d
+        change, stopped = d, False
         if np.any(crossing):
             lengths = np.where(crossing, -old / np.where(crossing, d, 1.0), np.inf)
             first = int(np.argmin(lengths))
@@ -330,7 +334,36 @@ def _on_support(
             bent *= slope / curvature
     u[S] += change
     Hu += bent
-    return bool(np.any(crossing))
+    return bool(np.any(crossing)) and not stopped
+
+
+def _stopped(
+    factor: NDArray[np.float64],
+    d: NDArray[np.float64],
+    old: NDArray[np.float64],
+    held: NDArray[np.bool_],
+    crossing: NDArray[np.bool_],
+) -> tuple[NDArray[np.float64], bool]:
+    """The step d changed to the best with its crossing weights at zero, and whether none of the others crosses now.
+
+    A few weights are held at zero by multipliers, for one more pair of triangular systems each: less than to factorise
+    again without them.
+    """
+    count, aside = 0, d
+    for _ in range(_STOPS):
+        stopped = np.flatnonzero(crossing)
+        if stopped.size == count or stopped.size > _MOST_STOPPED:
+            break
+        units = np.zeros((old.size, stopped.size), order="F")
+        units[stopped, np.arange(stopped.size)] = 1.0
+        moved = solved(factor, units)
+        if not np.all(np.isfinite(moved)):  # features without a sample inside
+            break
+        count = stopped.size
+        aside = d - moved @ np.linalg.lstsq(moved[stopped], d[stopped] + old[stopped], rcond=None)[0]
+        aside[stopped] = -old[stopped]
+        crossing = held & ((old + aside) * np.sign(old) <= 0.0)
+    return aside, np.count_nonzero(crossing) == count
 
 
 @nb.njit(cache=True, nogil=True)

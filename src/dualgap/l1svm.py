@@ -19,7 +19,7 @@ optimal (`_l1_lp`).
 
 The answer is judged by `dualgap.composite_certificate` on the problem as it was asked. Cost: a product with X' a round,
 and Newton steps over a few hundred features. A dense X is neither copied nor upcast; a sparse one is copied by columns
-(its entries twice) in its own precision, and in float64 where programs of the hinge choose among all features.
+(unless it is CSC) in its own precision, and in float64 where programs of the hinge choose among all features.
 """
 
 from __future__ import annotations

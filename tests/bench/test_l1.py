@@ -2,13 +2,15 @@
 
 import json
 import math
+import types
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from typer.testing import CliRunner
 
-from dualgap.bench.l1 import L1Compared, L1Run, L1Settings, _rank, compare, geometric_mean
+from dualgap.bench import l1_libraries
+from dualgap.bench.l1 import _WARM_UP, L1Compared, L1Run, L1Settings, _rank, compare, geometric_mean
 from dualgap.bench.l1_libraries import PEERS, installed, ready
 from dualgap.bench.preparation import breast_cancer
 from dualgap.cli import app
@@ -41,6 +43,31 @@ def test_a_peer_that_does_not_get_there_says_so_and_bounds_the_ratio(monkeypatch
     assert np.isfinite(one.ratio)
 
 
+def test_a_warm_up_ends_after_few_rounds(monkeypatch):
+    """Its goal says so to those who might go on for ever; others do not mind it."""
+    seen = []
+
+    class Solver:
+        def __init__(self, **options):
+            seen.append(options)
+
+        def solve(self, X, y, loss, penalty):
+            return (np.zeros(X.shape[1]),)
+
+    module = types.SimpleNamespace(AndersonCD=Solver, ProxNewton=Solver, L1=lambda weight: None)
+    monkeypatch.setattr(l1_libraries, "importlib", types.SimpleNamespace(import_module=lambda name: module))
+    monkeypatch.setattr(l1_libraries, "_squared_hinge", lambda: lambda C: None)
+    X, y = breast_cancer()
+    for peer in ("skglm", "skglm-newton"):
+        solve = ready(peer, X, y, "squared_hinge", 1.0, 60.0)
+        solve(_WARM_UP)
+        solve({"tol": 1e-3})
+    cd_warm, cd, newton_warm, newton = seen
+    assert cd_warm["max_iter"] == newton_warm["max_iter"] == newton_warm["max_pn_iter"] == _WARM_UP["rounds"]
+    assert cd["max_iter"] == newton["max_iter"] > 100
+    assert "max_pn_iter" not in newton
+
+
 @pytest.mark.parametrize("sparse", [False, True])
 def test_every_peer_of_the_squared_hinge_solves_the_same_problem(sparse):
     X, y = breast_cancer()
@@ -48,6 +75,8 @@ def test_every_peer_of_the_squared_hinge_solves_the_same_problem(sparse):
     best = solve_l1_svm(X, y[:150], 2.0, loss="squared_hinge", bias="penalised").certificate.primal
     problem = l1_problem(X, y[:150], 2.0, loss="squared_hinge", bias="penalised")
     for peer in installed("squared_hinge"):
+        if peer == "skglm-newton" and not sparse:
+            continue  # the same code to us, and another half minute of compiling
         solve = ready(peer, sp.csr_matrix(X) if sparse else X, y[:150], "squared_hinge", 2.0, 60.0)
         x, _ = solve({"tol": 1e-7})
         assert certify_composite(problem, x)[0].primal == pytest.approx(best, rel=1e-6), peer

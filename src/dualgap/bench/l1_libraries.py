@@ -6,7 +6,8 @@
     skglm               its coordinate descent with working sets and Anderson acceleration; the squared hinge is no
                         datafit of skglm's, and is given to it by the interface that it has for its users' own. (Its
                         QuadraticSVC is the dual of an L2 machine.)
-    skglm-newton        its proximal Newton method with working sets, given the same loss
+    skglm-newton        its proximal Newton method with working sets, given the same loss; it compiles for half a minute
+                        in each process, which is not timed
 
 celer has quadratic and logistic losses, no way to give it another, and does not take part.
 """
@@ -130,8 +131,7 @@ def _liblinear_official(X: Any, y: NDArray[np.float64], C: float) -> Ready:
 def _skglm(X: Any, y: NDArray[np.float64], C: float, newton: bool) -> Ready:
     """The bias is the weight of one more feature.
 
-    A goal may limit the rounds. That is for the warm-up, which no limit of time ends: where no sample that misses its
-    margin has a feature of the working set, the Newton method makes the same step until its iterations run out.
+    A goal may limit the rounds: that is for the warm-up, which no limit of time ends, and which is there to compile.
     """
     import scipy.sparse as sp
 
