@@ -13,6 +13,8 @@ float64. What is believed from rounded entries is judged in exact arithmetic by 
 the exact gradient where the belief was wrong; each such round corrects the last one's rounding, as iterative refinement
 does, so that float32 entries are no limit to the accuracy.
 
+Pair steps that go on for long are interrupted by leaps along the way they have come (`_block_leap`).
+
 Three things keep the last digits cheap. Free variables that have settled move together, by Newton's method on their
 face (`_block_together`), where pair steps would take more. Slopes are compared with exact ones in a sample of the
 active set, and computed anew once rounding is what is left in them, before a certificate would find out
@@ -46,6 +48,7 @@ from dualgap.solvers._augmented import MOST_FREE, cholesky, newton_change
 from dualgap.solvers._block_coupling import Coupling
 from dualgap.solvers._block_growing import GrowingBlock
 from dualgap.solvers._block_layout import Block, Local, arrange, no_groups, orient
+from dualgap.solvers._block_leap import leaping_steps
 from dualgap.solvers._block_rounding import NOISE_SHARE, Rounding
 from dualgap.solvers._block_select import gap_terms, select, thresholds
 from dualgap.solvers._block_together import Together
@@ -456,7 +459,8 @@ class _Run:
         if isinstance(block, GrowingBlock):
             done = block.steps(slope, u, lo, hi, goal, most)
         else:
-            done = pairs.steps(block.matrix, slope, u, lo, hi, block.segments, goal, most)
+            steps = leaping_steps if self.coupling.empty else pairs.steps
+            done = steps(block.matrix, slope, u, lo, hi, block.segments, goal, most)
         self.iterations += done
         self.together.paired += done * places.size
         moved = np.flatnonzero(u != before)
