@@ -73,7 +73,7 @@ def find_levels(X: Any, *, shifted: bool, threads: int, budget: int = 0) -> Leve
     low = float(X.min()) if shifted else 0.0
     if not np.isfinite(low) or seen[0] < low:
         return None
-    step = _common_step(seen - low)
+    step = common_step(seen - low)
     if step is None:
         return None
     norms = np.zeros(X.shape[0], dtype=np.int32)
@@ -102,7 +102,7 @@ def _sample(X: Any) -> NDArray[Any]:
     return np.asarray(X[:: max(1, X.shape[0] // rows)]).reshape(-1)
 
 
-def _common_step(values: NDArray[np.float64]) -> float | None:
+def common_step(values: NDArray[np.float64]) -> float | None:
     """The largest step that all values are whole multiples of, nearly; None if more than 255 make the largest one.
 
     Euclid's algorithm on rounded numbers: what is left over from a division is taken for zero below a quarter of the

@@ -184,7 +184,7 @@ class _Run:
         groups = problem.groups
         assert groups is not None  # supports() has said so
         self.problem, self.options, self.callback = problem, options, callback
-        self.rows = rows_of(problem.gram.factor)
+        self.rows = getattr(problem.gram, "quick_rows", None) or rows_of(problem.gram.factor)
         self.constant = float(getattr(problem.gram, "constant", 0.0))
         self.right = groups.rhs if problem.k else np.empty(0)
         self.rho = penalties(problem) if problem.k else np.empty(0)
