@@ -305,3 +305,22 @@ def test_passes_look_up_when_the_gap_is_there(row, goal):
     assert len(result.history) <= 3 + passes // 8
     # Not much more than was asked for: one pass does not gain four digits here.
     assert result.certificate.relative_gap >= 1e-4 * goal
+
+
+@pytest.mark.parametrize(("features", "C", "early"), [(40, 100.0, True), (40, 1e-4, False), (1200, 100.0, False)])
+def test_hard_problems_of_few_features_are_looked_at_early(monkeypatch, features, C, early):
+    monkeypatch.setattr(dcd, "_ENTRIES_BETWEEN", 1)  # small problems are not looked at less often
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, features)) * np.logspace(0, 1, features)
+    y = np.where(rng.random(600) < 0.5, 1.0, -1.0)
+    p = build("c_svc", factored_gram(X), y, C=C, bias=False)
+    first = []
+
+    def callback(snapshot):
+        if snapshot.gradient is not None:
+            first.append(snapshot.iteration)
+        return bool(first)
+
+    dcd.solve(p, dcd.Options(tol=1e-13, gap_tol=1e-12), callback)
+    assert (first[0] == 4) is early
+    assert early or first[0] >= 8

@@ -60,6 +60,9 @@ _ORDERS = {"permuted": at.PERMUTED, "cyclic": at.CYCLIC, "random": at.RANDOM}
 # A look at the gap costs about a pass over all rows. It is due when a pass claims its tolerance, and after the work
 # of so many passes over all rows.
 _PASSES_BETWEEN = 8
+# With so few features somebody may be waiting to take over who does not mind a large C. The first look then comes after
+# so many passes, where these believe the relative gap to be above this: problems that passes solve are well below.
+_FEW_FEATURES, _EARLY, _HARD = 1000, 4, 0.5
 # It also takes some 200 microseconds whatever the size, as long as so many entries.
 _ENTRIES_BETWEEN = 1_000_000
 # What is asked of the passes after a claim that was not enough, down to this share of the goal.
@@ -217,6 +220,7 @@ class _Run:
         self.faces = Faces(self.rows, self.items, self.constant, self.rho) if improved else None
         self.moved = False  # since the last look, by other than passes
         self.threads = self.worthwhile_threads()
+        self.early = improved and self.near > 0.0 and self.rows.d <= _FEW_FEATURES
         self.all_active()
         self.renew_weights()
 
@@ -291,6 +295,7 @@ class _Run:
             if not self.advance():
                 return self.last_look(Status.STOPPED)
             self.claimed = bool(self.real[at.WORST] <= self.tol or self.real[at.BELIEVED] <= self.near)
+            self.early = self.early and not self.claimed and bool(self.real[at.BELIEVED] > _HARD)
             if not self.claimed and self.whole[at.ROWS] < self.due() and not self.limit_reached():
                 if self.heartbeat():
                     return self.last_look(Status.STOPPED)
@@ -319,7 +324,8 @@ class _Run:
 
     def due(self) -> int:
         """Rows read at which a look at the gap is due."""
-        return self.looked_at + max(_PASSES_BETWEEN * self.items.count, self.least_rows)
+        passes = _EARLY if self.early else _PASSES_BETWEEN
+        return self.looked_at + max(passes * self.items.count, self.least_rows)
 
     def advance(self) -> bool:
         """Passes up to the next look; False where the callback asks to stop in the middle of a long one."""
@@ -386,7 +392,7 @@ class _Run:
         """Report the full gradient at a feasible point, make the active list anew; True when the callback says stop."""
         self.looks += 1
         self.looked_at = self.asked_at = int(self.whole[at.ROWS])
-        self.moved = False
+        self.moved = self.early = False
         self.whole[at.SERIES] = self.whole[at.SHOTS] = 0
         if self.right.size:
             self.multiplier[:] = self.extra[1:]
@@ -408,7 +414,7 @@ class _Run:
         if self.near > 0.0 and self.claimed:
             self.doubt_belief(gap / max(abs(gap - objective), abs(objective), 1e-300))
         stop = self.callback(snapshot)
-        if self.shrinking:
+        if self.shrinking and not stop:
             self.rebuild_active(rising, falling)
         return stop
 
