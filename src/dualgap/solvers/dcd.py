@@ -60,6 +60,9 @@ _ORDERS = {"permuted": at.PERMUTED, "cyclic": at.CYCLIC, "random": at.RANDOM}
 # A look at the gap costs about a pass over all rows. It is due when a pass claims its tolerance, and after the work
 # of so many passes over all rows.
 _PASSES_BETWEEN = 8
+# Where a face step is rough (no ridge) and features are many, passes soon bring less than the next one: 3 in place of 8
+# take news20 (hinge, C=10) 0.56 s in place of 0.81 to a gap of 1e-6, reuters no longer. With a ridge they take more.
+_PASSES_WITHOUT_RIDGE = 3
 # With so few features somebody may be waiting to take over who does not mind a large C. The first look then comes after
 # so many passes, where these believe the relative gap to be above this: problems that passes solve are well below.
 _FEW_FEATURES, _EARLY, _HARD = 1000, 4, 0.5
@@ -220,6 +223,8 @@ class _Run:
         self.faces = Faces(self.rows, self.items, self.constant, self.rho) if improved else None
         self.moved = False  # since the last look, by other than passes
         self.threads = self.worthwhile_threads()
+        rough = improved and self.rows.d > _FEW_FEATURES and not self.items.table[:, at.RIDGE].any()
+        self.between = _PASSES_WITHOUT_RIDGE if rough else _PASSES_BETWEEN
         self.early = improved and self.near > 0.0 and self.rows.d <= _FEW_FEATURES
         self.all_active()
         self.renew_weights()
@@ -324,7 +329,7 @@ class _Run:
 
     def due(self) -> int:
         """Rows read at which a look at the gap is due."""
-        passes = _EARLY if self.early else _PASSES_BETWEEN
+        passes = _EARLY if self.early else self.between
         return self.looked_at + max(passes * self.items.count, self.least_rows)
 
     def advance(self) -> bool:
