@@ -329,7 +329,8 @@ class _Run:
 
     def due(self) -> int:
         """Rows read at which a look at the gap is due."""
-        passes = _EARLY if self.early else self.between
+        # Easy problems need no face step: the first look is no sooner than for others.
+        passes = _EARLY if self.early else self.between if self.looks else _PASSES_BETWEEN
         return self.looked_at + max(passes * self.items.count, self.least_rows)
 
     def advance(self) -> bool:
