@@ -34,6 +34,20 @@ def test_one_without_hope_after_the_first_look_is_left_at_once():
     assert looks(Handover(1e-6, lambda a: 9.0, hopeless=0.5), [(0.1, 0.4), (0.2, 0.6)]) == [False, False]
 
 
+def test_where_the_other_is_sure_to_do_well_the_rate_up_to_the_first_look_decides():
+    def first(effort, off, expected):
+        return looks(Handover(1e-6, lambda a: expected, sure=True), [(effort, off)])[0]
+
+    # From 1 to 0.1 with an effort of 1, and five times as far still to go.
+    assert first(1.0, 0.1, 4.9)
+    assert not first(1.0, 0.1, 5.1)
+    assert not first(1.0, 1e-7, 0.0)  # which is good enough
+    assert first(1.0, 1.0, 1e9)
+    assert first(1.0, 2.0, 1e9)
+    # Later looks go by the usual rule, which begins at the third.
+    assert looks(Handover(1e-6, lambda a: 5.1, sure=True), [(1.0, 0.1), (2.0, 0.1)]) == [False, False]
+
+
 @pytest.mark.parametrize("many", [True, False])
 def test_auto_hands_a_hard_linear_problem_over(many):
     rng = np.random.default_rng(0)

@@ -32,10 +32,20 @@ class Handover:
         Seconds the other solver is expected to need from a point.
     hopeless : float
         Above this at the first look, after the passes that bring the most, the other solver takes over at once.
+    sure : bool
+        Whether the other solver is known to do well: it then takes over at the first look where the rate up to there,
+        from a gap of 1, speaks against the first one, whose later passes cost as much and bring less.
     """
 
-    def __init__(self, goal: float, expected: Callable[[NDArray[np.float64]], float], hopeless: float = np.inf) -> None:
-        self.goal, self.expected, self.hopeless = goal, expected, hopeless
+    def __init__(
+        self,
+        goal: float,
+        expected: Callable[[NDArray[np.float64]], float],
+        hopeless: float = np.inf,
+        *,
+        sure: bool = False,
+    ) -> None:
+        self.goal, self.expected, self.hopeless, self.sure = goal, expected, hopeless, sure
         self.looks: list[tuple[float, float]] = []
 
     def __call__(self, off: float, snapshot: Snapshot) -> bool:
@@ -49,7 +59,7 @@ class Handover:
             return False
         self.looks.append((snapshot.effort, off))
         if len(self.looks) < _LEAST:
-            return len(self.looks) == 1 and off > self.hopeless
+            return len(self.looks) == 1 and (off > self.hopeless or (self.sure and self._slow(off, snapshot)))
         expected = self.expected(snapshot.a)
         if not snapshot.effort > expected:
             return False
@@ -57,3 +67,10 @@ class Handover:
         fallen = np.log(off_then / off)
         left = np.log(off / self.goal) / fallen * (snapshot.effort - then) if fallen > 0.0 else np.inf
         return bool(left > expected)
+
+    def _slow(self, off: float, snapshot: Snapshot) -> bool:
+        """Whether what is left takes longer than the other solver, if it goes on as it has from a gap of 1."""
+        if not self.goal < off < 1.0:
+            return off >= 1.0
+        left = snapshot.effort * np.log(off / self.goal) / -np.log(off)
+        return bool(left > self.expected(snapshot.a))

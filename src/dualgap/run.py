@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -205,7 +206,8 @@ def solve_under(
         # Coordinate descent is the quickest way to a fair solution and may take for ever to a good one.
         told = gap_tol is not None and problem.gram.factor.shape[1] <= FEW_FEATURES
         hopeless = _HOPELESS if told else np.inf
-        keeper.handover = Handover(gap_tol or tol, lambda a: newton.expected_seconds(problem, a), hopeless)
+        expected = partial(newton.expected_seconds, problem)
+        keeper.handover = Handover(gap_tol or tol, expected, hopeless, sure=told)
         stages.append(_polisher(problem, name, "newton", **goal, max_iter=max_iter))
     elif polish is not None:
         loose = _settings(module, name, options, tol=max(tol, _POLISH_FROM), max_iter=max_iter)

@@ -305,3 +305,30 @@ def test_passes_look_up_when_the_gap_is_there(row, goal):
     assert len(result.history) <= 3 + passes // 8
     # Not much more than was asked for: one pass does not gain four digits here.
     assert result.certificate.relative_gap >= 1e-4 * goal
+
+
+@pytest.mark.parametrize(
+    ("row", "features", "C", "passes"),
+    [
+        ("c_svc", 40, 100.0, (4, 12)),
+        ("c_svc", 40, 3e-3, (8, 16)),
+        ("c_svc", 1200, 100.0, (8, 11)),
+        ("squared_hinge", 1200, 100.0, (8, 16)),
+    ],
+)
+def test_looks_come_when_they_are_of_use(monkeypatch, row, features, C, passes):
+    monkeypatch.setattr(dcd, "_ENTRIES_BETWEEN", 1)  # small problems are not looked at less often
+    monkeypatch.setattr(dcd.Faces, "step", lambda *_: True)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, features)) * np.logspace(0, 1, features)
+    y = np.where(rng.random(600) < 0.5, 1.0, -1.0)
+    p = build(row, factored_gram(X), y, C=C, bias=False)
+    first = []
+
+    def callback(snapshot):
+        if snapshot.gradient is not None:
+            first.append(round(snapshot.effort / dcd.pass_seconds(p)))
+        return len(first) == 2
+
+    dcd.solve(p, dcd.Options(tol=1e-13, gap_tol=1e-12), callback)
+    assert np.all(np.abs(np.subtract(first, passes)) <= 1)  # in passes over all items, the last one begun being ended

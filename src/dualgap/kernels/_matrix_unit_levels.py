@@ -98,7 +98,7 @@ def _steps(values: NDArray[np.float64], most: int) -> list[tuple[int, float]]:
     """Steps that these values may be whole multiples of, and the bytes that a level then takes."""
     if values[0] < 0.0:
         return []
-    found = [(1, _common_step(values, ONE_BYTE))]
+    found = [(1, common_step(values, ONE_BYTE))]
     if most > ONE_BYTE:
         found.append((TWO_DIGIT_PLANES, _finest_step(values, TWO_DIGITS)))
     return [(planes, step) for planes, step in found if step is not None]
@@ -142,7 +142,7 @@ def _sample(X: Any) -> NDArray[Any]:
     return np.asarray(X[:: max(1, X.shape[0] // rows)]).reshape(-1)
 
 
-def _common_step(values: NDArray[np.float64], most: int) -> float | None:
+def common_step(values: NDArray[np.float64], most: int = ONE_BYTE) -> float | None:
     """The largest step that all values are whole multiples of, nearly; None if more than `most` make the largest one.
 
     Euclid's algorithm on rounded numbers: what is left over from a division is taken for zero below a quarter of the

@@ -13,9 +13,13 @@ import numpy as np
 
 from dualgap._vector_passes import nonzero
 from dualgap.kernels.factor import Factor
+from dualgap.kernels.level_rows import level_rows
+from dualgap.kernels.linear_rows import rows_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from dualgap.kernels.linear_rows import Rows
 
 
 class LinearGram:
@@ -55,6 +59,12 @@ class LinearGram:
     def _diagonal(self) -> NDArray[np.float64]:
         """Kept, because it takes a pass over the data and several ask for it."""
         return self.operator.squared_norms()
+
+    @cached_property
+    def quick_rows(self) -> Rows:
+        """The rows for passes over them, packed where that pays; kept, because several problems may share them."""
+        packed = level_rows(self.factor)
+        return rows_of(self.factor) if packed is None else packed
 
     def block(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> NDArray[np.float64]:
         """A dense block, in float64."""

@@ -3,7 +3,8 @@
 A factor is dense (C order) or CSR, float32 or float64, with int32 or int64 indices. Compiled functions take its three
 arrays ``indptr, indices, values``; of a dense factor the first two are empty and the values are all of it, row after
 row, so that the same compiled code serves both. Sums are float64 whatever the values are, and a CSR factor is read at 8
-bytes a nonzero where the user gave float32 and int32.
+bytes a nonzero where the user gave float32 and int32. Rows of grey levels and the like may be made of blocks of bytes
+instead (`level_rows`), whose arrays have the same three names.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numba as nb
 import numpy as np
 import scipy.sparse as sp
 
+from dualgap.kernels.block_rows import BLOCK, block_add, block_dot, in_blocks
 from dualgap.kernels.dense_rows import dense_add, dense_dot
 from dualgap.kernels.prefetch import prefetch
 from dualgap.kernels.threads import share
@@ -31,6 +33,8 @@ CHUNK = 50_000_000
 # Entries of a row that are asked for ahead; further on the processor goes by itself. Nothing beyond the end of a short
 # row: a processor can wait for some sixteen lines at a time, and four more made rows of a9a half as slow again.
 _AHEAD = 64
+# What a block of eight bytes costs, in nonzeros of a CSR row.
+_BLOCK_COST = 2
 # Entries from which a product is worth sharing among threads: a tenth of a millisecond.
 _WORTH_THREADS = 200_000
 
@@ -42,11 +46,11 @@ class Rows:
     Attributes
     ----------
     indptr, indices : ndarray of int32 or int64
-        Of a CSR matrix; empty for a dense one.
-    values : ndarray of float32 or float64
+        Of a CSR matrix, or of one of blocks (see `block_rows`); empty for a dense one.
+    values : ndarray of float32 or float64, uint8 for blocks
         The nonzeros, or the dense matrix as one vector.
     n, d : int
-        Its shape.
+        Its shape, the columns of blocks rounded up to whole ones.
     """
 
     indptr: NDArray[Any]
@@ -62,14 +66,20 @@ class Rows:
 
     @property
     def entries(self) -> int:
-        """Entries that a product with A reads."""
-        return int(self.values.size)
+        """Entries that a product with A reads, or what blocks cost in such."""
+        return int(_BLOCK_COST * self.indices.size if self.in_blocks else self.values.size)
+
+    @property
+    def in_blocks(self) -> bool:
+        """Whether rows are made of blocks."""
+        return bool(self.values.dtype == np.uint8)
 
     def lengths(self, points: NDArray[np.intp]) -> NDArray[np.int64]:
         """Entries of the rows of `points`."""
         if self.indptr.size == 0:
             return np.full(points.shape[0], self.d, dtype=np.int64)
-        return (self.indptr[points + 1] - self.indptr[points]).astype(np.int64)
+        lengths = (self.indptr[points + 1] - self.indptr[points]).astype(np.int64)
+        return _BLOCK_COST * lengths if self.in_blocks else lengths
 
 
 def rows_of(factor: Any) -> Rows:
@@ -117,6 +127,8 @@ def dot_row(indptr, indices, values, i, w):  # type: ignore[no-untyped-def]
     Four sums, because a single one waits four cycles for every entry. Unsigned positions spare the test for negative
     ones.
     """
+    if in_blocks(values):
+        return block_dot(indices, values, np.int64(indptr[i]), np.int64(indptr[i + 1]), w)
     if indptr.size == 0:
         return dense_dot(values, i * w.size, w)
     k, end = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
@@ -136,7 +148,9 @@ def dot_row(indptr, indices, values, i, w):  # type: ignore[no-untyped-def]
 @nb.njit(cache=True, nogil=True, inline="always")
 def add_row(indptr, indices, values, i, scale, w):  # type: ignore[no-untyped-def]
     """``w += scale * A[i]``, for compiled code."""
-    if indptr.size == 0:
+    if in_blocks(values):
+        block_add(indices, values, np.int64(indptr[i]), np.int64(indptr[i + 1]), scale, w)
+    elif indptr.size == 0:
         dense_add(values, i * w.size, scale, w)
     else:
         for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
@@ -146,6 +160,16 @@ def add_row(indptr, indices, values, i, scale, w):  # type: ignore[no-untyped-de
 @nb.njit(cache=True, nogil=True, inline="always")
 def fetch_row(indptr, indices, values, i, d):  # type: ignore[no-untyped-def]
     """Begin to load row i, every line of its first entries: 8 values or 16 columns fill one."""
+    if in_blocks(values):
+        first = np.int64(indptr[i])
+        end = min(np.int64(indptr[i + 1]), first + _AHEAD)
+        for k in range(first, end, 32):
+            prefetch(indices, k)
+        prefetch(indices, end - 1)
+        for k in range(first, end, 8):
+            prefetch(values, BLOCK * k)
+        prefetch(values, BLOCK * end - 1)
+        return
     if indptr.size == 0:
         first = i * d
         end = first + min(d, _AHEAD)

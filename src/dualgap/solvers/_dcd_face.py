@@ -84,7 +84,7 @@ class Faces:
 
     def __init__(self, rows: Rows, items: Items, constant: float, rho: NDArray[np.float64]) -> None:
         self.rows, self.items, self.constant, self.rho = rows, items, constant, rho
-        self.number = np.full(rows.d if rows.indptr.size else 0, -1, dtype=np.int32)
+        self.number = np.full(rows.d if rows.indptr.size and not rows.in_blocks else 0, -1, dtype=np.int32)
         self.entries = 0.0
         self.share = _SHARE if np.all(items.table[:, RIDGE] > 0.0) else _SHARE_WITHOUT_RIDGE
 
@@ -149,7 +149,7 @@ class Faces:
         entries = int(lengths.sum())
         columns: NDArray[np.int32] | None = None
         arrays, places = rows.arrays, points
-        if rows.indptr.size:
+        if self.number.size:
             pointers = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
             indices, values = np.empty(entries, dtype=np.int32), np.empty(entries, dtype=rows.values.dtype)
             columns = np.empty(min(rows.d, entries), dtype=np.int32)

@@ -60,6 +60,12 @@ _ORDERS = {"permuted": at.PERMUTED, "cyclic": at.CYCLIC, "random": at.RANDOM}
 # A look at the gap costs about a pass over all rows. It is due when a pass claims its tolerance, and after the work
 # of so many passes over all rows.
 _PASSES_BETWEEN = 8
+# Where a face step is rough (no ridge) and features are many, passes soon bring less than the next one: 3 in place of 8
+# take news20 (hinge, C=10) 0.56 s in place of 0.81 to a gap of 1e-6, reuters no longer. With a ridge they take more.
+_PASSES_WITHOUT_RIDGE = 3
+# With so few features somebody may be waiting to take over who does not mind a large C. The first look then comes after
+# so many passes, where these believe the relative gap to be above this: problems that passes solve are well below.
+_FEW_FEATURES, _EARLY, _HARD = 1000, 4, 0.5
 # It also takes some 200 microseconds whatever the size, as long as so many entries.
 _ENTRIES_BETWEEN = 1_000_000
 # What is asked of the passes after a claim that was not enough, down to this share of the goal.
@@ -184,7 +190,7 @@ class _Run:
         groups = problem.groups
         assert groups is not None  # supports() has said so
         self.problem, self.options, self.callback = problem, options, callback
-        self.rows = rows_of(problem.gram.factor)
+        self.rows = getattr(problem.gram, "quick_rows", None) or rows_of(problem.gram.factor)
         self.constant = float(getattr(problem.gram, "constant", 0.0))
         self.right = groups.rhs if problem.k else np.empty(0)
         self.rho = penalties(problem) if problem.k else np.empty(0)
@@ -217,6 +223,9 @@ class _Run:
         self.faces = Faces(self.rows, self.items, self.constant, self.rho) if improved else None
         self.moved = False  # since the last look, by other than passes
         self.threads = self.worthwhile_threads()
+        rough = improved and self.rows.d > _FEW_FEATURES and not self.items.table[:, at.RIDGE].any()
+        self.between = _PASSES_WITHOUT_RIDGE if rough else _PASSES_BETWEEN
+        self.early = improved and self.near > 0.0 and self.rows.d <= _FEW_FEATURES
         self.all_active()
         self.renew_weights()
 
@@ -291,6 +300,7 @@ class _Run:
             if not self.advance():
                 return self.last_look(Status.STOPPED)
             self.claimed = bool(self.real[at.WORST] <= self.tol or self.real[at.BELIEVED] <= self.near)
+            self.early = self.early and not self.claimed and bool(self.real[at.BELIEVED] > _HARD)
             if not self.claimed and self.whole[at.ROWS] < self.due() and not self.limit_reached():
                 if self.heartbeat():
                     return self.last_look(Status.STOPPED)
@@ -319,7 +329,9 @@ class _Run:
 
     def due(self) -> int:
         """Rows read at which a look at the gap is due."""
-        return self.looked_at + max(_PASSES_BETWEEN * self.items.count, self.least_rows)
+        # Easy problems need no face step: the first look is no sooner than for others.
+        passes = _EARLY if self.early else self.between if self.looks else _PASSES_BETWEEN
+        return self.looked_at + max(passes * self.items.count, self.least_rows)
 
     def advance(self) -> bool:
         """Passes up to the next look; False where the callback asks to stop in the middle of a long one."""
@@ -386,7 +398,7 @@ class _Run:
         """Report the full gradient at a feasible point, make the active list anew; True when the callback says stop."""
         self.looks += 1
         self.looked_at = self.asked_at = int(self.whole[at.ROWS])
-        self.moved = False
+        self.moved = self.early = False
         self.whole[at.SERIES] = self.whole[at.SHOTS] = 0
         if self.right.size:
             self.multiplier[:] = self.extra[1:]
@@ -408,7 +420,7 @@ class _Run:
         if self.near > 0.0 and self.claimed:
             self.doubt_belief(gap / max(abs(gap - objective), abs(objective), 1e-300))
         stop = self.callback(snapshot)
-        if self.shrinking:
+        if self.shrinking and not stop:
             self.rebuild_active(rising, falling)
         return stop
 
