@@ -166,7 +166,7 @@ def common_step(values: NDArray[np.float64], most: int = ONE_BYTE) -> float | No
 
 
 def _finest_step(values: NDArray[np.float64], most: int) -> float | None:
-    """As `_common_step` for many levels, where each division of Euclid's would multiply the rounding of the values.
+    """As `common_step` for many levels, where each division of Euclid's would multiply the rounding of the values.
 
     With many values the least gap between two of them is the step, or a small multiple of it; what it is off becomes
     less and less as more and larger values are taken for multiples.
