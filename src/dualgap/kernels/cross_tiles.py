@@ -14,10 +14,7 @@ import numpy as np
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from dualgap.kernels.dense_rows import _load as load
-from dualgap.kernels.dense_rows import _narrow as narrow
-from dualgap.kernels.dense_rows import _over as over
-from dualgap.kernels.dense_rows import _store as store
+from dualgap.kernels.dense_rows import load, narrow, over, store
 from dualgap.kernels.vectors import DOUBLE, INT64, pointer
 
 # Lines of a tile: an fma takes four cycles, and two begin in each.

@@ -18,7 +18,7 @@ from dualgap.kernels.vectors import DOUBLE, INT32, INT64, pointer
 _CHAINS = 4
 
 
-def _narrow(array: types.Array) -> Any:
+def narrow(array: types.Array) -> Any:
     """The vector type of so many values as there are lanes for float64."""
     return ir.VectorType(ir.FloatType() if array.dtype == types.float32 else ir.DoubleType(), DOUBLE.lanes)
 
@@ -27,7 +27,7 @@ def _bytes(kind: Any) -> int:
     return 4 if kind.element == ir.FloatType() else 8
 
 
-def _load(b: Any, kind: Any, start: Any, mask: Any = None) -> Any:
+def load(b: Any, kind: Any, start: Any, mask: Any = None) -> Any:
     """Values as float64: all lanes, or those of the mask and 0 elsewhere."""
     at = b.bitcast(start, kind.as_pointer())
     if mask is None:
@@ -39,7 +39,8 @@ def _load(b: Any, kind: Any, start: Any, mask: Any = None) -> Any:
     return value if kind == DOUBLE.type else b.fpext(value, DOUBLE.type)
 
 
-def _store(b: Any, value: Any, start: Any, mask: Any = None) -> None:
+def store(b: Any, value: Any, start: Any, mask: Any = None) -> None:
+    """Write a register of doubles, or those lanes of it that the mask selects."""
     if mask is None:
         DOUBLE.store(b, value, start)
         return
@@ -73,7 +74,7 @@ def dense_dot(typing_context: Any, values: Any, first: Any, w: Any) -> Any:
         return None
 
     def codegen(context: Any, b: Any, signature: Any, arguments: Any) -> Any:
-        kind = _narrow(values)
+        kind = narrow(values)
         row = pointer(context, b, values, arguments[0], arguments[1])
         weights = pointer(context, b, w, arguments[2], INT64(0))
         size = cgutils.unpack_tuple(b, context.make_array(w)(context, b, arguments[2]).shape, 1)[0]
@@ -82,11 +83,11 @@ def dense_dot(typing_context: Any, values: Any, first: Any, w: Any) -> Any:
             b.store(DOUBLE.constant(0.0), place)
 
         def add(place: Any, at: Any, mask: Any = None) -> None:
-            x = _load(b, kind, b.gep(row, [at]), mask)
-            y = _load(b, DOUBLE.type, b.gep(weights, [at]), mask)
+            x = load(b, kind, b.gep(row, [at]), mask)
+            y = load(b, DOUBLE.type, b.gep(weights, [at]), mask)
             b.store(DOUBLE.fma(b, x, y, b.load(place)), place)
 
-        _over(b, size, lambda at, chain, mask: add(sums[chain], at, mask))
+        over(b, size, lambda at, chain, mask: add(sums[chain], at, mask))
         first_pair, second_pair = (b.fadd(b.load(sums[k]), b.load(sums[k + 1])) for k in (0, 2))
         total = b.fadd(first_pair, second_pair)
         return _across(b, total)
@@ -101,24 +102,24 @@ def dense_add(typing_context: Any, values: Any, first: Any, scale: Any, w: Any) 
         return None
 
     def codegen(context: Any, b: Any, signature: Any, arguments: Any) -> Any:
-        kind = _narrow(values)
+        kind = narrow(values)
         row = pointer(context, b, values, arguments[0], arguments[1])
         factor = DOUBLE.splat(b, arguments[2])
         weights = pointer(context, b, w, arguments[3], INT64(0))
         size = cgutils.unpack_tuple(b, context.make_array(w)(context, b, arguments[3]).shape, 1)[0]
 
         def add(at: Any, chain: int, mask: Any) -> None:
-            x = _load(b, kind, b.gep(row, [at]), mask)
+            x = load(b, kind, b.gep(row, [at]), mask)
             place = b.gep(weights, [at])
-            _store(b, DOUBLE.fma(b, x, factor, _load(b, DOUBLE.type, place, mask)), place, mask)
+            store(b, DOUBLE.fma(b, x, factor, load(b, DOUBLE.type, place, mask)), place, mask)
 
-        _over(b, size, add)
+        over(b, size, add)
         return context.get_dummy_value()
 
     return types.void(values, types.int64, types.float64, w), codegen
 
 
-def _over(b: Any, size: Any, work: Any) -> None:
+def over(b: Any, size: Any, work: Any) -> None:
     """``work(position, chain, mask)`` for vectors of `size` entries: by fours, one by one, then what is left."""
     lanes = DOUBLE.lanes
     long = b.mul(b.udiv(size, INT64(_CHAINS * lanes)), INT64(_CHAINS * lanes))
