@@ -175,8 +175,8 @@ def solve_pieces(
             H[diagonal, diagonal] += damping * most
         else:
             H, bent = _brought_up(Z, H, bent, now), now
-        far = x.violation > _FAR and w.size > _FEW_COLUMNS
-        share = 0.0 if settled else _FORCING_FAR if far else _FORCING
+        few = w.size <= _FEW_COLUMNS
+        share = 0.0 if settled or few else _FORCING_FAR if x.violation > _FAR else _FORCING
         goal = max(_LASSO_SHARE * tol, share * x.violation, 1e-14)
         target = _lasso(H, H @ x.w + pull, lam, x.w, goal, settled)
         support = np.count_nonzero(target)

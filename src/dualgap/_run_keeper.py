@@ -167,7 +167,7 @@ class Keeper:
             self.reason = Status.STOPPED
         elif self.control.interrupts.pending:
             self.reason = Status.INTERRUPTED
-        elif self.gap_tol is not None and event.relative_gap <= self.gap_tol:
+        elif self.gap_tol is not None and snapshot.gradient is not None and event.relative_gap <= self.gap_tol:
             self.reason = Status.CONVERGED
         elif self._late(event, snapshot):
             self.reason = Status.TIME_LIMIT
@@ -202,7 +202,9 @@ class Keeper:
         counted = (s.iteration, s.kernel_evaluations, s.cache_hits, s.cache_misses, s.function_hits, s.function_misses)
         self.totals = self.before + np.array(counted, dtype=np.int64)
         primal = dual = gap = float("nan")
-        if s.gradient is not None:
+        if s.objective is not None and np.isfinite(s.gap):
+            primal, dual, gap = s.primal, -s.objective, s.gap
+        elif s.gradient is not None:
             believed, self.eta = judge(self.problem, s.a, s.gradient, self.eta, s.objective)
             primal, dual, gap = believed.primal, believed.dual, believed.relative_gap
         elif s.objective is not None:
@@ -211,7 +213,9 @@ class Keeper:
         if s.gradient is None and np.isnan(violation) and len(self.history):
             # A look between two gradients: what was last believed still is, but for the dual objective.
             last = self.history[-1]
-            primal, gap, violation = last.primal, last.relative_gap, last.violation
+            violation = last.violation
+            if np.isnan(gap):
+                primal, gap = last.primal, last.relative_gap
         iteration, evaluations, *rest = (int(total) for total in self.totals)
         return Event(
             iteration, self.elapsed(), primal, dual, gap, violation, int(np.count_nonzero(s.a)), evaluations, *rest

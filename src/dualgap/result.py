@@ -123,7 +123,9 @@ class Snapshot:
     is then not a number); ``objective`` is the running value of ``a'Ha/2 + f0'a``, or None. While variables are set
     aside (shrinking) their gradient is that of the moment they left, which is good enough to believe a gap and never
     enough to certify one. ``effort`` is the work so far, counted and expressed in seconds, where a solver keeps count.
-    ``primal`` is the primal objective of weights that a solver keeps beside ``a``, where they are not those of ``a``.
+    ``primal`` is the primal objective of weights that a solver keeps beside ``a``, where they are not those of ``a``;
+    ``gap`` the relative gap between these weights and ``objective``, where that is what a solver believes in. Without a
+    gradient it is a gap on the way, which ends nothing.
     ``ahead`` is about how many seconds the next piece of work takes, where it is long and cannot be broken off.
     """
 
@@ -139,6 +141,7 @@ class Snapshot:
     function_misses: int = 0
     effort: float = nan
     primal: float = nan
+    gap: float = nan
     ahead: float = 0.0
 
 

@@ -35,7 +35,7 @@ def solved(library, machine, goal, samples=X):
 
 def solved_apart(library, machine, goal, samples):
     """The same in a process of its own: importing snapml makes a whole process take subnormal numbers for zero."""
-    with ProcessPoolExecutor(1, mp_context=get_context("fork")) as apart:
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as apart:
         return apart.submit(solved, library, machine, goal, samples).result()
 
 

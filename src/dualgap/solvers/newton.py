@@ -243,7 +243,7 @@ class _Run(Steps):
                 done = None if self.sampled else self._look()
                 if done is not None or self.precise():
                     return done
-            elif self.callback(Snapshot(self.iteration, self.shown, None, None, np.nan, 0)):
+            elif self.callback(self._on_the_way(primal)):
                 return Outcome(self.shown, self.iteration, Status.STOPPED)
             if 0 <= options.max_iter <= self.iteration:
                 return Outcome(self.shown, self.iteration, Status.MAX_ITER)
@@ -253,6 +253,12 @@ class _Run(Steps):
         # A smooth problem has one round, and a point no step can move is as good as it gets.
         self.solved = self.solved or self.smooth or self.iteration < begun + _STEPS_MOST
         return self._look()
+
+    def _on_the_way(self, primal: float) -> Snapshot:
+        """The gap between w and the answers to it, which are not shown: their own weights may be much worse."""
+        objective = self.gap - primal
+        relative = self.gap / max(abs(primal), abs(objective), 1e-300)
+        return Snapshot(self.iteration, self.shown, None, objective, np.nan, 0, primal=primal, gap=relative)
 
     def _enough(self, g: NDArray[np.float64], primal: float) -> bool:
         """Whether the answers are believed to be good enough by their own weights, which differ from w by g.
@@ -312,7 +318,11 @@ class _Run(Steps):
         rounding = float(np.finfo(np.float64).eps * np.abs(a).sum()) * largest
         violation = float(np.sqrt((g @ g) * largest)) + rounding
         self.shown = a
-        if self.callback(Snapshot(self.iteration, a, gradient, objective, violation, 0)):
+        # Where v follows from the system it is w to the last bit, but no closer to the truth than rounding.
+        gap = max(self.gap, float(np.finfo(np.float64).eps) * abs(objective))
+        primal = gap - objective
+        relative = gap / max(abs(primal), abs(objective), 1e-300)
+        if self.callback(Snapshot(self.iteration, a, gradient, objective, violation, 0, primal=primal, gap=relative)):
             return Outcome(a, self.iteration, Status.STOPPED)
         return Outcome(a, self.iteration, Status.CONVERGED) if violation <= self.options.tol else None
 
