@@ -228,8 +228,8 @@ def test_l1_machines_stand_beside_the_others(stage, tmp_path, monkeypatch):
     assert asked == [("breast_cancer", (1.0, 1e-6, 3, 60.0))] * 2
     assert ">4.5x" in shown
     text = summary.markdown(summary.read_summary(tmp_path / "bench.json"))
-    assert "| highs, float64 input | 3.0 (1 problem, least 3.00) |" in text
-    assert "| liblinear, float64 input | at least 4.5 with 1 ended at the cap |" in text
+    assert "| the fastest peer, hinge, float64 input | 3.0 (1 problem, least 3.00) |" in text
+    assert "| the fastest peer, squared hinge, float64 input | at least 4.5 with 1 ended at the cap |" in text
     assert "| l1_breast_cancer_hinge | L1 hinge C=1 | 20 x 5 | 2.00 s | 6.00 s (highs) | 3.0 |" in text
     assert "L1 machines" in (tmp_path / "bench.html").read_text()
 

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -24,8 +24,9 @@ FORMAT, _SCHEMA = "dualgap bench all", 2
 _OVER: dict[str, tuple[tuple[str | None, str], ...]] = {
     "kernel": ((None, "float64"), (None, "float32"), ("scikit-learn", "float64"), ("libsvm", "float64")),
     "linear": ((None, "float64"), ("scikit-learn", "float64"), ("liblinear", "float64")),
-    "l1": (("highs", "float64"), ("liblinear", "float64")),
 }
+# Each loss of L1 machines has peers of its own: how the titles of their problems begin.
+_FAMILIES = {"hinge": "L1 hinge ", "squared hinge": "L1 squared_hinge "}
 TITLES = {"kernel": "Kernel machines", "linear": "Linear machines", "l1": "L1 machines (processor time)"}
 _NOTHING = "–"
 _QUANTILES = ("least", "median", "largest")
@@ -54,13 +55,18 @@ def _part(kind: str, report: Report) -> dict[str, Any]:
         "settings": {name: settings.get(name) for name in ("repeat", "gap", "limit", "cap", "threads", "cache_size")},
         "left_out": report.left_out,
         "problems": [_problem(kind, result) for result in report.problems],
-        "means": [
-            mean
-            for over, precision in _OVER[kind]
-            for mean in [_mean(report, over, precision, named=kind == "linear")]
-            if mean is not None
-        ],
+        "means": [mean for mean in _means(kind, report.problems) if mean is not None],
     }
+
+
+def _means(kind: str, problems: Sequence[Compared]) -> list[dict[str, Any] | None]:
+    if kind != "l1":
+        return [_mean(problems, over, precision, named=kind == "linear") for over, precision in _OVER[kind]]
+    found = []
+    for loss, title in _FAMILIES.items():
+        mean = _mean([one for one in problems if one.title.startswith(title)], None, "float64", named=False)
+        found.append(mean and {**mean, "over": f"{mean['over']}, {loss}"})
+    return found
 
 
 def _problem(kind: str, result: Compared) -> dict[str, Any]:
@@ -114,12 +120,12 @@ def _pair(comparison: Comparison | None) -> dict[str, Any] | None:
     }
 
 
-def _mean(report: Report, over: str | None, precision: str, *, named: bool) -> dict[str, Any] | None:
+def _mean(problems: Sequence[Compared], over: str | None, precision: str, *, named: bool) -> dict[str, Any] | None:
     """The geometric means over one peer on both sides; None where there is neither."""
     found: dict[str, Any] = {"over": over or "the fastest peer", "precision": precision}
     for side in ("default", "tight"):
         ratios, bounds = [], []
-        for result in report.problems:
+        for result in problems:
             if result.extra:
                 continue
             comparisons: list[Comparison] = getattr(result, side)
