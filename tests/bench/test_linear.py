@@ -149,6 +149,7 @@ def test_those_who_cannot_take_part_say_why(monkeypatch):
     # dualgap still runs, by itself.
     assert all(c.ours.goal == {"gap_tol": 1e-3} and c.ours.seconds == 2.0 for c in result.default)
     assert result.title == "squared_hinge C=0.1 intercept"
+    assert [c.ours.reason for c in result.tight] == [""] * 3
     # Who could be asked and did not get there counts; who could not be asked does not.
     assert linear_tables.reached([result], PEERS) == ["dualgap on 1 of 1 problem", "scikit-learn on 0 of 1 problem"]
 
