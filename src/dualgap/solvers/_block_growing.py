@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numba as nb
 import numpy as np
 
-from dualgap.solvers._block_pairs import _FLAT_DOUBLE, _FLAT_SINGLE, _HUGE, _pair, _single
+from dualgap.solvers._block_pairs import steps_by_rows
 from dualgap.solvers._block_select import select, thresholds
-from dualgap.solvers._block_vector import move, partner
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -84,7 +83,9 @@ class GrowingBlock:
             if count:
                 self._add_rows(chosen[:count])
             share = max(goal, _SHARE * violation) if count else goal
-            steps = _steps(self.matrix, self.slot, self.diagonal, slope, u, lo, hi, self.segments, share, most - done)
+            steps = steps_by_rows(
+                self.matrix, self.slot, self.diagonal, slope, u, lo, hi, self.segments, share, most - done
+            )
             done += int(steps)
             if steps == 0 and count == 0:
                 return done  # what violates does so by rounding alone
@@ -111,50 +112,3 @@ def _violators(slope, u, lo, hi, group, n_groups, slot, goal, chosen):  # type: 
     none, mask = np.empty(0, dtype=np.int64), np.zeros(u.size, dtype=np.uint8)
     count = select(slopes, u, low, high, group, 0.5 * (least + most), none, chosen.size, chosen, mask)
     return violation, count
-
-
-@nb.njit(cache=True, nogil=True)
-def _steps(rows, slot, diagonal, slope, u, lo, hi, segments, tol, most):  # type: ignore[no-untyped-def]
-    """As `_block_pairs.steps`, with the row of variable i at ``rows[slot[i]]``; those without one do not move."""
-    flat, width = rows.ravel(), rows.shape[1]
-    vectors = np.empty((3, width), dtype=rows.dtype)
-    level = _FLAT_SINGLE if rows.itemsize == 4 else _FLAT_DOUBLE
-    up, low, nothing = vectors[0], vectors[1], vectors[2]
-    nothing[:] = 0.0
-    for p in range(width):
-        up[p] = 0.0 if slot[p] >= 0 and u[p] < hi[p] else _HUGE
-        low[p] = 0.0 if slot[p] >= 0 and u[p] > lo[p] else -_HUGE
-    n_segments = segments.size - 1
-    values = np.empty((n_segments, 2), dtype=rows.dtype)
-    places = np.zeros((n_segments, 2), dtype=np.int64)
-    for s in range(n_segments):
-        move(slope, nothing, 0, nothing, 0, 0.0, up, low, segments[s], segments[s + 1] - segments[s],
-             values[s], places[s])  # fmt: skip
-    done = 0
-    while done < most:
-        worst, at = -1.0, -1
-        for s in range(n_segments):
-            if segments[s + 1] == segments[s]:
-                continue
-            violation = max(-values[s, 0], values[s, 1]) if s == 0 else values[s, 1] - values[s, 0]
-            if violation > worst:
-                worst, at = np.float64(violation), s
-        if worst <= tol:
-            break
-        if at == 0:
-            i = places[0, 0] if -values[0, 0] >= values[0, 1] else places[0, 1]
-            step = _single(slope, diagonal, u, lo, hi, up, low, i)
-            for s in range(n_segments):
-                move(slope, flat, slot[i] * width, nothing, 0, step, up, low, segments[s],
-                     segments[s + 1] - segments[s], values[s], places[s])  # fmt: skip
-        else:
-            i = places[at, 0]
-            j = partner(slope, flat, slot[i] * width, diagonal, diagonal[i], low, values[at, 0], segments[at],
-                        segments[at + 1] - segments[at])  # fmt: skip
-            step = _pair(slope, rows[slot[i], j], diagonal, level, u, lo, hi, up, low, i, j)
-            for s in range(n_segments):
-                if segments[s + 1] > segments[s]:
-                    move(slope, flat, slot[i] * width, flat, slot[j] * width, step, up, low, segments[s],
-                         segments[s + 1] - segments[s], values[s], places[s])  # fmt: skip
-        done += 1
-    return done

@@ -25,20 +25,29 @@ def steps(K, slope, u, lo, hi, segments, tol, most):  # type: ignore[no-untyped-
 
     `K` is the block (C-contiguous, float32 or float64); `slope` (of its dtype) and `u` (float64) are changed in place.
     """
-    flat, width = K.ravel(), K.shape[1]
-    vectors = np.empty((4, width), dtype=K.dtype)
-    level = _FLAT_SINGLE if K.itemsize == 4 else _FLAT_DOUBLE
-    diagonal, up, low, nothing = vectors[0], vectors[1], vectors[2], vectors[3]
+    diagonal = np.empty(K.shape[1], dtype=K.dtype)
+    for p in range(diagonal.size):
+        diagonal[p] = K[p, p]
+    slot = np.arange(diagonal.size)
+    return steps_by_rows(K, slot, diagonal, slope, u, lo, hi, segments, tol, most)
+
+
+@nb.njit(cache=True, nogil=True)
+def steps_by_rows(rows, slot, diagonal, slope, u, lo, hi, segments, tol, most):  # type: ignore[no-untyped-def]
+    """As `steps`, with the row of variable i at ``rows[slot[i]]``; those without one (-1) do not move."""
+    flat, width = rows.ravel(), rows.shape[1]
+    vectors = np.empty((3, width), dtype=rows.dtype)
+    level = _FLAT_SINGLE if rows.itemsize == 4 else _FLAT_DOUBLE
+    up, low, nothing = vectors[0], vectors[1], vectors[2]
     nothing[:] = 0.0
     for p in range(width):
-        diagonal[p] = K[p, p]
-        up[p] = 0.0 if u[p] < hi[p] else _HUGE
-        low[p] = 0.0 if u[p] > lo[p] else -_HUGE
+        up[p] = 0.0 if slot[p] >= 0 and u[p] < hi[p] else _HUGE
+        low[p] = 0.0 if slot[p] >= 0 and u[p] > lo[p] else -_HUGE
     n_segments = segments.size - 1
-    values = np.empty((n_segments, 2), dtype=K.dtype)
+    values = np.empty((n_segments, 2), dtype=rows.dtype)
     places = np.zeros((n_segments, 2), dtype=np.int64)
     for s in range(n_segments):
-        move(slope, flat, 0, flat, 0, 0.0, up, low, segments[s], segments[s + 1] - segments[s],
+        move(slope, nothing, 0, nothing, 0, 0.0, up, low, segments[s], segments[s + 1] - segments[s],
              values[s], places[s])  # fmt: skip
     done = 0
     while done < most:
@@ -55,16 +64,16 @@ def steps(K, slope, u, lo, hi, segments, tol, most):  # type: ignore[no-untyped-
             i = places[0, 0] if -values[0, 0] >= values[0, 1] else places[0, 1]
             step = _single(slope, diagonal, u, lo, hi, up, low, i)
             for s in range(n_segments):
-                move(slope, flat, i * width, nothing, 0, step, up, low, segments[s],
+                move(slope, flat, slot[i] * width, nothing, 0, step, up, low, segments[s],
                      segments[s + 1] - segments[s], values[s], places[s])  # fmt: skip
         else:
             i = places[at, 0]
-            j = partner(slope, flat, i * width, diagonal, diagonal[i], low, values[at, 0], segments[at],
+            j = partner(slope, flat, slot[i] * width, diagonal, diagonal[i], low, values[at, 0], segments[at],
                         segments[at + 1] - segments[at])  # fmt: skip
-            step = _pair(slope, K[i, j], diagonal, level, u, lo, hi, up, low, i, j)
+            step = _pair(slope, rows[slot[i], j], diagonal, level, u, lo, hi, up, low, i, j)
             for s in range(n_segments):
                 if segments[s + 1] > segments[s]:
-                    move(slope, flat, i * width, flat, j * width, step, up, low, segments[s],
+                    move(slope, flat, slot[i] * width, flat, slot[j] * width, step, up, low, segments[s],
                          segments[s + 1] - segments[s], values[s], places[s])  # fmt: skip
         done += 1
     return done
