@@ -130,7 +130,7 @@ class FusedGram:
         if self.kernel.name != "rbf" or self.dtype != np.float32:
             return None
         if not self._bound:
-            self._bound.append(self._single.entry_error(self._exact_source()))
+            self._bound.append(self._single.entry_error(self._exact_source))
         return self._bound[0]
 
     def block(

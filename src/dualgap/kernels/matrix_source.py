@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -147,10 +148,11 @@ class MatrixSource:
             else matrix_unit.levels_error(self.levels.error)
         )
 
-    def entry_error(self, exact: TileSource) -> EntryError | None:
+    def entry_error(self, exact_source: Callable[[], TileSource]) -> EntryError | None:
         """How far entries of the RBF kernel can be off; None where exact ones cost little more, or nothing is known."""
         if self.levels is not None:
             return self.levels.entry_error(self.formula)
+        exact = exact_source()
         if not np.array_equal(self.centre, exact.centre):  # norms of other points
             return None
         return EntryError.of(spread_of_sums(self.sum_error, exact.half), self.half, exact.half)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -227,8 +228,9 @@ class TileSource:
         """Entries in float64 are made by a source of their own."""
         return
 
-    def entry_error(self, exact: TileSource) -> EntryError | None:
-        """How far entries of the RBF kernel can be off, given the source of float64 entries of the same data."""
+    def entry_error(self, exact_source: Callable[[], TileSource]) -> EntryError | None:
+        """How far entries of the RBF kernel can be off, given what makes the source of float64 entries."""
+        exact = exact_source()
         if not np.array_equal(self.centre, exact.centre):  # norms of other points
             return None
         return EntryError.of(self._spread(exact.half), self.half, exact.half)
