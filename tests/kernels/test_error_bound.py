@@ -14,6 +14,7 @@ from dualgap.kernels.fused_gram import FusedGram
 from dualgap.kernels.matrix_source import MatrixSource
 from dualgap.kernels.points import prepare
 from dualgap.kernels.vectors import _EXP2
+from dualgap.kernels.word_source import WordSource
 
 needs_tiles = pytest.mark.skipif(not fused.AVAILABLE, reason="this CPU has no vector registers that tiles are made for")
 
@@ -117,9 +118,21 @@ def test_what_is_beyond_float32_has_no_bound():
 
 
 @needs_tiles
-@pytest.mark.skipif(not matrix_unit.available(), reason="this CPU has no matrix unit")
+@pytest.mark.skipif(
+    not (matrix_unit.available() or matrix_unit.has_word_products()),
+    reason="this CPU has neither a matrix unit nor dot-product instructions",
+)
 @pytest.mark.parametrize(
-    "layout", ["pieces", "sparse pieces", "rounded levels", "rounded digits", "exact levels", "exact digits"]
+    "layout",
+    [
+        *(
+            pytest.param(
+                pieces, marks=pytest.mark.skipif(not matrix_unit.available(), reason="this CPU has no matrix unit")
+            )
+            for pieces in ("pieces", "sparse pieces")
+        ),
+        *("rounded levels", "rounded digits", "exact levels", "exact digits"),
+    ],
 )
 @pytest.mark.parametrize("d", [97, 400])
 def test_entries_of_the_matrix_unit_keep_their_bound(layout, d):
@@ -132,7 +145,7 @@ def test_entries_of_the_matrix_unit_keep_their_bound(layout, d):
         X = X.astype(np.float32)
     kernel = Kernel("rbf", gamma=1.0 / d)
     gram = FusedGram(prepare(X, kernel), kernel, 10**8, 1)
-    assert isinstance(gram._single, MatrixSource)
+    assert isinstance(gram._single, MatrixSource | WordSource)
     if "exact" in layout:  # float64 entries cost little more than float32 ones
         assert gram.entry_error() is None
         return

@@ -1,4 +1,4 @@
-"""The matrix unit: found only where it may be used, and then as exact as it says, in every layout and shape."""
+"""The matrix unit and dot-product instructions: used only where they may be, as exact as they say, in every layout."""
 
 import os
 import platform
@@ -14,28 +14,40 @@ from hypothesis import strategies as st
 
 import dualgap
 from dualgap.kernels import fused_gram, matrix_source, matrix_unit
-from dualgap.kernels._matrix_unit_levels import TWO_DIGITS, find_levels
+from dualgap.kernels._matrix_unit_levels import SIXTEEN_BITS, TWO_DIGITS, find_levels
 from dualgap.kernels.functions import Kernel
 from dualgap.kernels.fused_gram import FusedGram
 from dualgap.kernels.matrix_source import MatrixSource
 from dualgap.kernels.tile_source import TileSource
+from dualgap.kernels.word_source import WordSource
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tiles import KERNELS, LAYOUTS, SHAPES, bound, bound_of, check, fused_gram_of, plain, points, within
 
-needs_unit = pytest.mark.skipif(
+needs_matrix_unit = pytest.mark.skipif(
     not matrix_unit.available(), reason="this CPU has no matrix unit (AMX), or the system does not grant it"
+)
+needs_unit = pytest.mark.skipif(
+    not (matrix_unit.available() or matrix_unit.has_word_products()),
+    reason="this CPU has neither a matrix unit (AMX) nor dot-product instructions (VNNI), or they are turned off",
 )
 PRODUCTS = sorted(name for name in KERNELS if name not in ("laplacian", "chi2"))
 # Levels of one byte, and of two digits.
 STEPS = {"levels": 200.0, "digits": 2000.0}
-KINDS = ("pieces", *STEPS)
+# Dot-product instructions are for levels alone.
+KINDS = (pytest.param("pieces", marks=needs_matrix_unit), *STEPS)
 
 
 @pytest.fixture
 def always(monkeypatch):
-    """Use the matrix unit whether it is worth it or not."""
+    """Use what there is whether it is worth it or not."""
+    use_always(monkeypatch)
+
+
+def use_always(monkeypatch):
     monkeypatch.setattr(matrix_source, "_worth_it", lambda X, levels, sparse: True)
+    monkeypatch.setattr(matrix_source, "_precise", lambda X, levels: True)
+    monkeypatch.setattr(matrix_source, "_WORD_FEATURES", 1)
 
 
 def data(n, d, layout, kind, seed=0, dtype=np.float64):
@@ -49,9 +61,13 @@ def data(n, d, layout, kind, seed=0, dtype=np.float64):
 
 def made_by_the_unit(gram, kind):
     source = gram._single
-    if not isinstance(source, MatrixSource) or source.levels is None:
+    if isinstance(source, TileSource) or source.levels is None:
         return isinstance(source, MatrixSource) and kind == "pieces"
-    return source.levels.planes == {"pieces": 0, "levels": 1, "digits": 3}[kind]
+    return source.levels.planes == {"pieces": 0, "levels": 1, "digits": 3 if matrix_unit.available() else 2}[kind]
+
+
+def kept_rows(source):
+    return len(source.levels.bytes if isinstance(source, WordSource) else source.kept)
 
 
 # -- entries ---------------------------------------------------------------------------------------------------------
@@ -73,7 +89,7 @@ def test_entries_and_products_equal_the_formula(name, layout, kind, dtype):
 @given(
     st.sampled_from(PRODUCTS),
     st.sampled_from(LAYOUTS),
-    st.sampled_from(KINDS),
+    st.sampled_from(("pieces", *STEPS) if matrix_unit.available() else tuple(STEPS)),
     st.integers(1, 220),
     st.integers(1, 200),
     st.integers(1, 140),
@@ -81,7 +97,7 @@ def test_entries_and_products_equal_the_formula(name, layout, kind, dtype):
 )
 def test_shapes_of_any_size(name, layout, kind, n, columns, d, budget):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(matrix_source, "_worth_it", lambda X, levels, sparse: True)
+        use_always(patch)
         check(KERNELS[name], data(n, d, layout, kind, d), columns, budget)
 
 
@@ -95,7 +111,9 @@ def worst_numbers(rng, shape):
 @needs_unit
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("d", [1, 31, 33, 300, 784])
-@pytest.mark.parametrize("what", ["normal", "positive", "worst", "levels", "digits"])
+@pytest.mark.parametrize(
+    "what", [*(pytest.param(what, marks=needs_matrix_unit) for what in ("normal", "positive", "worst")), *STEPS]
+)
 def test_sums_are_as_exact_as_stated(what, d):
     rng = np.random.default_rng(d)
     X = {
@@ -174,8 +192,8 @@ def test_the_number_of_threads_changes_no_bit(layout, kind, budget, monkeypatch)
 def test_what_the_budget_holds_changes_no_bit(layout, kind):
     X, rows = data(200, 100, layout, kind, dtype=np.float32), np.arange(150)
     poor, rich = (fused_gram_of(X, KERNELS["rbf"], budget=budget) for budget in (0, 10**8))
-    assert len(poor._single.kept) == 0
-    assert len(rich._single.kept) == (0 if layout == "csr" and kind == "pieces" else 200)
+    assert kept_rows(poor._single) == 0
+    assert kept_rows(rich._single) == (0 if layout == "csr" and kind == "pieces" else 200)
     assert np.array_equal(poor.block(rows, None), rich.block(rows, None))
     assert np.array_equal(poor.exact(np.ones(200)), rich.exact(np.ones(200)))
 
@@ -275,6 +293,19 @@ def test_levels_of_two_digits_are_found(low, step, most, dtype):
     assert np.array_equal(both, high + small)
 
 
+def test_levels_of_sixteen_bits_are_found():
+    k = np.random.default_rng(0).integers(0, 32_768, size=(3000, 1))
+    k[0], k[1] = 0, 32_767
+    X = 0.25 * k
+    assert find_levels(X, shifted=True, threads=2, most=TWO_DIGITS) is None
+    found = find_levels(X, shifted=True, threads=2, budget=10**6, most=SIXTEEN_BITS)
+    assert found.planes == 2
+    assert found.step == 0.25
+    assert np.array_equal(found.norms, k[:, 0] ** 2)
+    assert np.array_equal(found.sums, k[:, 0])
+    assert np.array_equal(found.bytes.view(np.int16)[:, 0], k[:, 0])
+
+
 def test_two_digits_are_found_in_few_rounded_numbers():
     """Where Euclid divides, the rounding of float32 grows to more than a quarter of a step."""
     for seed in range(30):
@@ -339,7 +370,7 @@ def test_zeros_alone_have_no_levels():
 # -- where it is used ------------------------------------------------------------------------------------------------
 
 
-@needs_unit
+@needs_matrix_unit
 def test_it_is_used_where_it_is_faster():
     rbf = KERNELS["rbf"]
     assert isinstance(fused_gram_of(data(300, 200, "dense", "pieces"), rbf)._single, MatrixSource)
@@ -348,6 +379,78 @@ def test_it_is_used_where_it_is_faster():
     assert isinstance(fused_gram_of(data(300, 200, "dense", "pieces"), KERNELS["laplacian"])._single, TileSource)
     few = sp.random(300, 10_000, density=0.002, format="csr", random_state=0)
     assert isinstance(fused_gram_of(few, rbf)._single, TileSource)
+
+
+needs_word_products = pytest.mark.skipif(
+    matrix_unit.available() or not matrix_unit.has_word_products(),
+    reason="this CPU has no dot-product instructions (VNNI), or a matrix unit that is used in their place",
+)
+
+
+@needs_word_products
+def test_dot_products_serve_levels_alone():
+    rbf = KERNELS["rbf"]
+    for layout in LAYOUTS:
+        for kind in STEPS:
+            source = fused_gram_of(data(300, 200, layout, kind), rbf)._single
+            assert isinstance(source, WordSource)
+            assert source.sparse == (layout != "dense")
+    assert isinstance(fused_gram_of(data(300, 200, "dense", "pieces"), rbf)._single, TileSource)
+    assert isinstance(fused_gram_of(data(300, 200, "dense", "levels"), KERNELS["laplacian"])._single, TileSource)
+    assert isinstance(fused_gram_of(data(300, 8, "dense", "levels"), rbf)._single, TileSource)
+    # Six decimals are less than float32 holds: few features are no reason to lose the others.
+    rounded = np.round(data(300, 30, "dense", "levels") * 200 / 255, 6)
+    assert isinstance(fused_gram_of(rounded, rbf)._single, TileSource)
+
+
+@needs_word_products
+@pytest.mark.parametrize("layout", ["dense", "csr"])
+@pytest.mark.parametrize("name", ["linear", "rbf"])
+def test_bytes_up_to_the_largest_sums(name, layout):
+    """The most features and levels that int32 sums hold: nothing is lost in float64."""
+    d, rng = 16_384, np.random.default_rng(0)
+    K = rng.integers(0, 256, size=(40, d)).astype(np.float64)
+    if layout == "csr":
+        K[:, rng.permutation(d)[: d - 500]] = 0.0
+    K[1], K[2], K[3], K[4, ::2] = 255.0, 0.0, 1.0, 255.0
+    kernel = Kernel(name, gamma=1e-9)
+    gram = fused_gram_of(sp.csr_matrix(K) if layout == "csr" else K, kernel)
+    assert isinstance(gram._single, WordSource)
+    assert gram._single.sparse == (layout == "csr")
+    assert gram._single.levels.norms.max() > 0.99 * 2**30
+    inner, norms = K @ K.T, np.sum(K * K, axis=1)
+    expected = inner if name == "linear" else np.exp(-kernel.gamma * (norms[:, None] + norms - 2.0 * inner))
+    assert gram.block(np.arange(40), None) == pytest.approx(expected, rel=1e-6)
+    for i in range(5):
+        assert gram.exact(np.eye(40)[i]) == pytest.approx(expected[i], rel=2e-15, abs=0.0)
+
+
+@needs_word_products
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("name", ["linear", "rbf"])
+def test_sixteen_bits_up_to_the_largest_level(name):
+    K = np.array([0, 1, 255, 256, 257, 32_766, 32_767] * 10, dtype=np.float64)[:, None]
+    K[0], kernel = 17.0, Kernel(name, gamma=1e-9)
+    gram = fused_gram_of(K, kernel)
+    assert gram._single.pairs
+    expected = K @ K.T if name == "linear" else np.exp(-kernel.gamma * (K - K.T) ** 2)
+    assert gram.block(np.arange(70), None) == pytest.approx(expected, rel=1e-6)
+    for i in range(7):
+        assert gram.exact(np.eye(70)[i]) == pytest.approx(expected[i], rel=1e-15, abs=0.0)
+
+
+@needs_word_products
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("kind", STEPS)
+def test_half_of_a_symmetric_block_is_enough(layout, kind, monkeypatch):
+    X, w = data(300, 70, layout, kind), np.random.default_rng(1).normal(size=300)
+    answers = []
+    for least in (0.0, np.inf):
+        monkeypatch.setattr(fused_gram, "_WORTH_HALVING", least)
+        gram = fused_gram_of(X, KERNELS["rbf"])
+        assert isinstance(gram._single, WordSource)
+        answers.append(gram.exact(w))
+    assert answers[0] == pytest.approx(answers[1], rel=1e-13, abs=1e-13)
 
 
 @needs_unit
@@ -383,7 +486,7 @@ def test_a_refusal_is_taken(monkeypatch):
 
 AVAILABLE = """
 from dualgap.kernels import matrix_unit
-print(matrix_unit.available())
+print(matrix_unit.available() or matrix_unit.has_word_products())
 """
 
 

@@ -1,9 +1,10 @@
-"""Data that are whole multiples of one step: ``x = low + k step`` with k from 0 to 255 (or 16 383), found and checked.
+"""Data that are whole multiples of one step: ``x = low + k step`` with k from 0 to 255 (or more), found and checked.
 
 A few rows tell whether it is worth looking (most data have more different values in them) and what the step would be;
 one pass over all rows then checks every value and adds up ``|k|^2`` on the way.
 
-Levels beyond 255 are two digits to the base of 128, ``k = 128 h + l``. Three products of bytes are then as good as the
+Where 16-bit numbers can be multiplied, levels beyond 255 are such numbers, up to 32 767. Where only bytes can, they are
+two digits to the base of 128, ``k = 128 h + l``, up to 16 383. Three products of bytes are then as good as the
 four of all pairs of digits, because ``h + l`` is a byte, too::
 
     k k' = 2^14 h h' + 2^7 ((h + l)(h' + l') - h h' - l l') + l l'
@@ -18,15 +19,21 @@ import numba as nb
 import numpy as np
 import scipy.sparse as sp
 
-from dualgap.kernels._matrix_unit_packing import DIGIT_BITS, LEVEL_FEATURES, TWO_DIGIT_PLANES, put_level
-from dualgap.kernels.matrix_unit import LEVEL_ERROR
+from dualgap.kernels._matrix_unit_packing import DIGIT_BITS, LEVEL_FEATURES, PAIR_PLANES, TWO_DIGIT_PLANES, put_level
+from dualgap.kernels._tile_entries import EXPONENT
+from dualgap.kernels.error_bound import EntryError
+from dualgap.kernels.matrix_unit import EXACT_LEVEL_ERROR, LEVEL_ERROR
 from dualgap.kernels.threads import share_parts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# The largest level of one byte, and of two digits.
-ONE_BYTE, TWO_DIGITS = 255, (1 << 2 * DIGIT_BITS) - 1
+    from dualgap.kernels.tile_source import Formula
+
+# The largest level of one byte, of two digits, and of a signed 16-bit number.
+ONE_BYTE, TWO_DIGITS, SIXTEEN_BITS = 255, (1 << 2 * DIGIT_BITS) - 1, (1 << 15) - 1
+# Bytes of levels up to each of these.
+_PLANES = {ONE_BYTE: 1, SIXTEEN_BITS: PAIR_PLANES, TWO_DIGITS: TWO_DIGIT_PLANES}
 # The largest squared norm: products and squared distances of such rows are below 2^31, and levels are not negative.
 _LARGEST_NORM = 2.0**30 - 1.0
 # Values looked at before all are: sorting them takes a millisecond or two.
@@ -47,20 +54,40 @@ class Levels:
         The numbers in it.
     norms : ndarray of int32
         ``|k|^2`` of the rows.
+    sums : ndarray of int32
+        ``1'k`` of the rows.
     error : float
         The most that a row is off, as a share of its norm.
     bytes : ndarray of uint8, shape (n, `planes` times features rounded up to whole steps)
         The k themselves (see `_matrix_unit_packing.put_level`), where they are kept; else without rows.
     planes : int
-        Bytes of a level: 1, or 3 for two digits and their sum.
+        Bytes of a level: 1, 2 for a 16-bit number, or 3 for two digits and their sum.
     """
 
     low: float
     step: float
     norms: NDArray[np.int32]
+    sums: NDArray[np.int32]
     error: float
     bytes: NDArray[np.uint8]
     planes: int = 1
+
+    @property
+    def exact(self) -> bool:
+        """Whether the data are off their levels by rounding in float64 alone."""
+        return self.error <= EXACT_LEVEL_ERROR
+
+    def factor(self, formula: Formula) -> float:
+        """What turns whole sums into those of scaled data, or whole squared distances into exponents."""
+        squared = (formula.scale * self.step) ** 2
+        return -0.5 * squared if formula.formula == EXPONENT else squared
+
+    def entry_error(self, formula: Formula) -> EntryError | None:
+        """How far float32 entries of the RBF kernel can be off; None where exact ones cost little more."""
+        if self.exact:
+            return None
+        half = 0.5 * (formula.scale * self.step) ** 2 * self.norms.astype(np.float64)
+        return EntryError.of_distances(self.error / (1.0 - self.error), half)
 
 
 def find_levels(X: Any, *, shifted: bool, threads: int, budget: int = 0, most: int = ONE_BYTE) -> Levels | None:
@@ -77,7 +104,7 @@ def find_levels(X: Any, *, shifted: bool, threads: int, budget: int = 0, most: i
     budget : int
         Bytes that the levels may take; they are not kept where they take more.
     most : int
-        The largest level: `ONE_BYTE` or `TWO_DIGITS`.
+        The largest level: `ONE_BYTE`, `TWO_DIGITS` or `SIXTEEN_BITS`, which says how larger ones than a byte are kept.
     """
     shifted = shifted and not sp.issparse(X)
     seen = np.unique(_sample(X).astype(np.float64))
@@ -95,28 +122,28 @@ def find_levels(X: Any, *, shifted: bool, threads: int, budget: int = 0, most: i
 
 
 def _steps(values: NDArray[np.float64], most: int) -> list[tuple[int, float]]:
-    """Steps that these values may be whole multiples of, and the bytes that a level then takes."""
+    """Steps that these values may be whole multiples of, each with the largest level that it is for."""
     if values[0] < 0.0:
         return []
-    found = [(1, common_step(values, ONE_BYTE))]
+    found = [(ONE_BYTE, common_step(values, ONE_BYTE))]
     if most > ONE_BYTE:
-        found.append((TWO_DIGIT_PLANES, _finest_step(values, TWO_DIGITS)))
-    return [(planes, step) for planes, step in found if step is not None]
+        found.append((most, _finest_step(values, most)))
+    return [(most, step) for most, step in found if step is not None]
 
 
 def _first_checked(X: Any, low: float, steps: list[tuple[int, float]], threads: int, budget: int) -> Levels | None:
     """The levels for the first of some steps of which all values are whole multiples."""
-    for planes, step in steps:
-        found = _checked(X, low, step, planes, threads, budget)
+    for most, step in steps:
+        found = _checked(X, low, step, most, threads, budget)
         if found is not None:
             return found
     return None
 
 
-def _checked(X: Any, low: float, step: float, planes: int, threads: int, budget: int) -> Levels | None:
+def _checked(X: Any, low: float, step: float, most: int, threads: int, budget: int) -> Levels | None:
     """The levels of all values, where each is near to one."""
-    most = ONE_BYTE if planes == 1 else TWO_DIGITS
-    norms = np.zeros(X.shape[0], dtype=np.int32)
+    planes = _PLANES[most]
+    norms, sums = np.zeros(X.shape[0], dtype=np.int32), np.zeros(X.shape[0], dtype=np.int32)
     width = planes * -(-X.shape[1] // LEVEL_FEATURES) * LEVEL_FEATURES
     kept = np.zeros((X.shape[0] if X.shape[0] * width <= budget else 0, width), dtype=np.uint8)
     errors = np.zeros(-(-X.shape[0] // _ROWS))
@@ -125,13 +152,14 @@ def _checked(X: Any, low: float, step: float, planes: int, threads: int, budget:
         # Once one part has failed the others need not be looked at.
         if np.all(errors <= LEVEL_ERROR):
             errors[begin // _ROWS] = (
-                _check_sparse(X.data, X.indices, X.indptr, step, most, begin, end, norms, kept) if sp.issparse(X)
-                else _check_dense(X, low, step, most, begin, end, norms, kept)
+                _check_sparse(X.data, X.indices, X.indptr, step, most, planes, begin, end, norms, sums, kept)
+                if sp.issparse(X)
+                else _check_dense(X, low, step, most, planes, begin, end, norms, sums, kept)
             )  # fmt: skip
 
     share_parts(check, X.shape[0], _ROWS, threads)
     error = float(errors.max(initial=0.0))
-    return Levels(low, step, norms, error, kept, planes) if error <= LEVEL_ERROR else None
+    return Levels(low, step, norms, sums, error, kept, planes) if error <= LEVEL_ERROR else None
 
 
 def _sample(X: Any) -> NDArray[Any]:
@@ -203,34 +231,34 @@ def _error(total, off, step):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(cache=True, nogil=True)
-def _check_dense(X, low, step, most, begin, end, norms, kept):  # type: ignore[no-untyped-def]
+def _check_dense(X, low, step, most, planes, begin, end, norms, sums, kept):  # type: ignore[no-untyped-def]
     """How far rows `begin` to `end` are off their levels, infinity where there are none.
 
-    ``|k|^2`` goes to `norms`, and k to `kept` where that has room.
+    ``|k|^2`` goes to `norms`, ``1'k`` to `sums`, and k to `kept` where that has room.
     """
     worst = 0.0
     features = X.shape[1]
     levels = np.empty(features, dtype=np.int32)
     for i in range(begin, end):
-        found, off, total = _levels_of(X[i], low, step, most, levels)
+        found, off, total, count = levels_of(X[i], low, step, most, levels)
         if not found:
             return np.inf
         if kept.shape[0] > 0:
-            _keep_levels(levels, most > ONE_BYTE, kept[i])
+            keep_levels(levels, planes, kept[i])
         worst = max(worst, _error(total, off, step))
         if worst == np.inf:
             return worst
-        norms[i] = np.int32(total)
+        norms[i], sums[i] = np.int32(total), np.int32(count)
     return worst
 
 
 @nb.njit(cache=True, nogil=True, fastmath={"reassoc"})
-def _levels_of(row, low, step, most, levels):  # type: ignore[no-untyped-def]
-    """Whether all values of a row are near to levels, by how much they are off, and the sum of squared levels.
+def levels_of(row, low, step, most, levels):  # type: ignore[no-untyped-def]
+    """Whether all values of a row are near to levels, by how much they are off, ``|k|^2`` and ``1'k``.
 
     Without a way out of the loop: it is then one of vector instructions.
     """
-    outside, off, total = 0, 0.0, 0.0
+    outside, off, total, count = 0, 0.0, 0.0, 0.0
     for k in range(levels.size):
         value = np.float64(row[k]) - low
         level = np.floor(value / step + 0.5)
@@ -240,38 +268,41 @@ def _levels_of(row, low, step, most, levels):  # type: ignore[no-untyped-def]
         apart = value - level * step
         off += apart * apart
         total += level * level
+        count += level
         levels[k] = np.int32(level)
-    return outside == 0, off, total
+    return outside == 0, off, total, count
 
 
 @nb.njit(cache=True, nogil=True)
-def _keep_levels(levels, two_digits, kept):  # type: ignore[no-untyped-def]
-    if two_digits:
+def keep_levels(levels, planes, kept):  # type: ignore[no-untyped-def]
+    """The levels of a row as bytes."""
+    if planes > 1:
         for k in range(levels.size):
-            put_level(kept, k, levels[k], True)
+            put_level(kept, k, levels[k], planes)
     else:
         for k in range(levels.size):
             kept[k] = np.uint8(levels[k])
 
 
 @nb.njit(cache=True, nogil=True)
-def _check_sparse(data, indices, indptr, step, most, begin, end, norms, kept):  # type: ignore[no-untyped-def]
+def _check_sparse(data, indices, indptr, step, most, planes, begin, end, norms, sums, kept):  # type: ignore[no-untyped-def]
     """As `_check_dense`, for rows of a CSR matrix."""
     worst = 0.0
     for i in range(begin, end):
-        total = off = 0.0
+        total = off = count = 0.0
         for p in range(indptr[i], indptr[i + 1]):
             value = np.float64(data[p])
             level = np.floor(value / step + 0.5)
             if not (level >= 0.0 and level <= most):
                 return np.inf
             if kept.shape[0] > 0:
-                put_level(kept[i], indices[p], np.int32(level), most > ONE_BYTE)
+                put_level(kept[i], indices[p], np.int32(level), planes)
             apart = value - level * step
             total += level * level
+            count += level
             off += apart * apart
         worst = max(worst, _error(total, off, step))
         if worst == np.inf:
             return worst
-        norms[i] = np.int32(total)
+        norms[i], sums[i] = np.int32(total), np.int32(count)
     return worst

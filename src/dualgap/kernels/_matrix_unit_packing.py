@@ -3,6 +3,7 @@
 Points are packed in panels of 16, step by step of features: 64 of them as bytes (levels), or 32 as two bf16 numbers
 each, first all the larger ones and then all the smaller (pieces, kept as uint16). Either is 1024 elements. Levels of
 two digits take three steps of bytes for 64 features: the high digits, the low ones, and their sums (`put_level`).
+`kernels.word_source` takes its rows of levels from here as well, and has an order of its own for them.
 
 A register's tile is 16 x 16 words of four bytes (four levels, or two bf16 numbers): ``[point, word]`` for rows and
 ``[word, point]`` for columns. Every row of data is first made a run of words, tile after tile, and then put in place.
@@ -21,8 +22,8 @@ _GAP = 256
 _TILE_WORDS = PANEL * PANEL
 # Features of a step.
 PIECE_FEATURES, LEVEL_FEATURES = 32, 64
-# Bytes of a level of two digits, to a base of two to this power.
-TWO_DIGIT_PLANES, DIGIT_BITS = 3, 7
+# Bytes of a level of two digits, to a base of two to this power; and of one that is a 16-bit number.
+TWO_DIGIT_PLANES, DIGIT_BITS, PAIR_PLANES = 3, 7, 2
 
 
 @nb.njit(cache=True, nogil=True)
@@ -32,14 +33,17 @@ def panel_size(steps):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(cache=True, nogil=True)
-def put_level(row, k, level, two_digits):  # type: ignore[no-untyped-def]
+def put_level(row, k, level, planes):  # type: ignore[no-untyped-def]
     """Feature `k` of a row of levels; of two digits the high one, the low one and their sum are 64 bytes apart."""
-    if two_digits:
+    if planes == TWO_DIGIT_PLANES:
         at = k // LEVEL_FEATURES * (TWO_DIGIT_PLANES * LEVEL_FEATURES) + k % LEVEL_FEATURES
         high, low = level >> DIGIT_BITS, level & ((1 << DIGIT_BITS) - 1)
         row[at] = np.uint8(high)
         row[at + LEVEL_FEATURES] = np.uint8(low)
         row[at + 2 * LEVEL_FEATURES] = np.uint8(high + low)
+    elif planes == PAIR_PLANES:
+        row[2 * k] = np.uint8(level & 255)
+        row[2 * k + 1] = np.uint8(level >> 8)
     else:
         row[k] = np.uint8(level)
 
@@ -128,7 +132,7 @@ def pack_sparse_pieces(data, indices, indptr, points, scale, transposed, steps, 
 
 
 @nb.njit(cache=True, nogil=True)
-def pack_levels(X, points, low, step, two_digits, transposed, steps, first, last, packed):  # type: ignore[no-untyped-def]
+def pack_levels(X, points, low, step, planes, transposed, steps, first, last, packed):  # type: ignore[no-untyped-def]
     """Panels `first` to `last` of points of a dense matrix as levels; missing points and features are zero."""
     levels = np.zeros(steps * LEVEL_FEATURES, dtype=np.uint8)
     words = levels.view(np.uint32)
@@ -139,7 +143,7 @@ def pack_levels(X, points, low, step, two_digits, transposed, steps, first, last
             if at < points.size:
                 row = points[at]
                 for k in range(X.shape[1]):
-                    put_level(levels, k, np.int32((X[row, k] - low) * inverse + 0.5), two_digits)
+                    put_level(levels, k, np.int32((X[row, k] - low) * inverse + 0.5), planes)
             else:
                 levels[:] = 0
             _put(words, lane, transposed, packed, panel * panel_size(steps) // 4)
@@ -158,7 +162,7 @@ def pack_kept(words, points, transposed, panel_words, first, last, packed):  # t
 
 @nb.njit(cache=True, nogil=True)
 def pack_sparse_levels(  # type: ignore[no-untyped-def]
-    data, indices, indptr, points, step, two_digits, transposed, steps, first, last, packed
+    data, indices, indptr, points, step, planes, transposed, steps, first, last, packed
 ):
     """As `pack_levels`, from a CSR matrix, whose low is 0."""
     levels = np.zeros(steps * LEVEL_FEATURES, dtype=np.uint8)
@@ -170,5 +174,5 @@ def pack_sparse_levels(  # type: ignore[no-untyped-def]
             levels[:] = 0
             if at < points.size:
                 for p in range(indptr[points[at]], indptr[points[at] + 1]):
-                    put_level(levels, indices[p], np.int32(data[p] * inverse + 0.5), two_digits)
+                    put_level(levels, indices[p], np.int32(data[p] * inverse + 0.5), planes)
             _put(words, lane, transposed, packed, panel * panel_size(steps) // 4)

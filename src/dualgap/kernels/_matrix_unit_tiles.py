@@ -26,10 +26,12 @@ from dualgap.kernels._tile_entries import (
     TILE_ROWS,
     add_weighted,
     copy_row,
+    distances,
     each_register,
     exponent,
     power,
     tanh,
+    whole,
 )
 from dualgap.kernels.vectors import DOUBLE, INT32, INT64, SINGLE, Vector, beyond, exp2, pointer
 
@@ -159,32 +161,17 @@ def _join_digits(b: Any, spare: Any, out: Any) -> None:
         row = b.mul(loop.index, ir.Constant(INT64, WIDTH))
         digits, place = b.gep(spare, [row]), b.gep(out, [row])
         for c in range(0, SIDE, v.lanes):
-            high, low = _integers(b, v, beyond(b, digits, c)), _integers(b, v, beyond(b, digits, SIDE + c))
-            both = b.sub(b.sub(_integers(b, v, beyond(b, place, c)), high), low)
+            high, low = whole(b, v, beyond(b, digits, c)), whole(b, v, beyond(b, digits, SIDE + c))
+            both = b.sub(b.sub(whole(b, v, beyond(b, place, c)), high), low)
             total = b.add(b.shl(high, v.integer(DIGIT_BITS)), both)
             total = b.add(b.shl(total, v.integer(DIGIT_BITS)), low)
             v.store(b, b.bitcast(total, v.type), beyond(b, place, c))
 
 
-def _distances(b: Any, v: Vector, tile: Any, of_rows: Any, of_columns: Any, factor: Any) -> None:
-    """``2^(factor (n_r + n_c - 2 t))`` of sums t and squared norms n, all whole numbers below 2^31 until here."""
-    for r, c, place in each_register(b, v, tile):
-        norm = b.load(beyond(b, of_rows, r))
-        norms = b.bitcast(v.splat(b, b.bitcast(norm, v.element)), v.integers)
-        both = b.add(norms, _integers(b, v, beyond(b, of_columns, c * v.lanes)))
-        twice = b.shl(_integers(b, v, place), v.integer(1))
-        apart = b.sitofp(b.sub(both, twice), v.type)
-        v.store(b, exp2(b, v, b.fmul(factor, apart)), place)
-
-
-def _integers(b: Any, v: Vector, place: Any) -> Any:
-    return b.bitcast(v.load(b, place), v.integers)
-
-
 def _scale(b: Any, v: Vector, tile: Any, factor: Any) -> None:
     """Whole sums to float32 ones, times a factor."""
     for _r, _c, place in each_register(b, v, tile):
-        v.store(b, b.fmul(factor, b.sitofp(_integers(b, v, place), v.type)), place)
+        v.store(b, b.fmul(factor, b.sitofp(whole(b, v, place), v.type)), place)
 
 
 @intrinsic
@@ -206,7 +193,7 @@ def _finish(  # type: ignore[no-untyped-def]
 
         with case(EXPONENT):
             if levels:
-                _distances(b, v, t, of_rows, of_columns, times)
+                distances(b, v, t, of_rows, of_columns, times)
             else:
                 exponent(b, v, t, of_rows, of_columns)
         with case(POWER):

@@ -66,29 +66,76 @@ def tanh(b: Any, v: Vector, tile: Any, shift: Any) -> None:
         v.store(b, b.fsub(one, b.fdiv(two, b.fadd(exp2(b, v, x), one))), place)
 
 
+def whole(b: Any, v: Vector, place: Any) -> Any:
+    """The whole numbers that a register's worth of a tile holds."""
+    return b.bitcast(v.load(b, place), v.integers)
+
+
+def distances(b: Any, v: Vector, tile: Any, of_rows: Any, of_columns: Any, factor: Any) -> None:
+    """``2^(factor (n_r + n_c - 2 t))`` of sums t and squared norms n, all whole numbers below 2^31 until here.
+
+    In a float32 tile t and n are int32 numbers, in a float64 tile they are float64 ones.
+    """
+    for r, c, place in each_register(b, v, tile):
+        norm = b.load(beyond(b, of_rows, r))
+        if v.bits == 32:
+            norms = b.bitcast(v.splat(b, b.bitcast(norm, v.element)), v.integers)
+            both = b.add(norms, whole(b, v, beyond(b, of_columns, c * v.lanes)))
+            twice = b.shl(whole(b, v, place), v.integer(1))
+            apart = b.sitofp(b.sub(both, twice), v.type)
+        else:
+            both = b.fadd(v.splat(b, norm), v.load(b, beyond(b, of_columns, c * v.lanes)))
+            apart = v.fma(b, v.constant(-2.0), v.load(b, place), both)
+        v.store(b, exp2(b, v, b.fmul(factor, apart)), place)
+
+
+def products(b: Any, v: Vector, tile: Any, of_rows: Any, factor: Any) -> None:
+    """``factor (t + h_r)`` of whole sums t and what they lack, given as for `distances`."""
+    for r, _c, place in each_register(b, v, tile):
+        lacking = b.load(beyond(b, of_rows, r))
+        if v.bits == 32:
+            ours = b.bitcast(v.splat(b, b.bitcast(lacking, v.element)), v.integers)
+            total = b.sitofp(b.add(whole(b, v, place), ours), v.type)
+        else:
+            total = b.fadd(v.load(b, place), v.splat(b, lacking))
+        v.store(b, b.fmul(factor, total), place)
+
+
 @intrinsic
-def apply(typing, formula, degree, coef0, tile, tile_at, row_half, row_at, column_half, column_at):  # type: ignore[no-untyped-def]
-    """Turn the measures of a tile into kernel entries."""
+def apply(typing, formula, degree, constants, tile, tile_at, row_half, row_at, column_half, column_at):  # type: ignore[no-untyped-def]
+    """Turn the measures of a tile into kernel entries.
+
+    `constants` is coef0, or of whole sums coef0 and the factor they are multiplied by.
+    """
     v = vector_of(tile)
+    of_levels = constants != tile.dtype
 
     def generate(context: Any, b: Any, _signature: Any, arguments: Any) -> Any:
         t = pointer(context, b, tile, arguments[3], arguments[4])
         of_rows = pointer(context, b, row_half, arguments[5], arguments[6])
         of_columns = pointer(context, b, column_half, arguments[7], arguments[8])
-        shift = v.splat(b, arguments[2])
+        numbers = cgutils.unpack_tuple(b, arguments[2]) if of_levels else [arguments[2]]
+        shift, *factor = (v.splat(b, number) for number in numbers)
 
         def case(number: int) -> Any:
             return b.if_then(b.icmp_signed("==", arguments[0], ir.Constant(INT64, number)))
 
         with case(EXPONENT):
-            exponent(b, v, t, of_rows, of_columns)
+            if of_levels:
+                distances(b, v, t, of_rows, of_columns, *factor)
+            else:
+                exponent(b, v, t, of_rows, of_columns)
         with case(POWER):
+            if of_levels:
+                products(b, v, t, of_rows, *factor)
             power(b, v, t, shift, arguments[1])
         with case(TANH):
+            if of_levels:
+                products(b, v, t, of_rows, *factor)
             tanh(b, v, t, shift)
         return context.get_dummy_value()
 
-    kinds = (types.int64, types.int64, tile.dtype, tile, tile_at, row_half, row_at, column_half, column_at)
+    kinds = (types.int64, types.int64, constants, tile, tile_at, row_half, row_at, column_half, column_at)
     return types.void(*kinds), generate
 
 

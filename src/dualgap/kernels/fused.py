@@ -33,6 +33,7 @@ from dualgap.kernels._tile_entries import POWER as POWER
 from dualgap.kernels._tile_entries import REGISTERS, add_weighted, apply, copy_row, each_register
 from dualgap.kernels._tile_entries import TANH as TANH
 from dualgap.kernels._tile_entries import TILE_ROWS as TILE_ROWS
+from dualgap.kernels._word_products import WORDS, add_sparse_words, each_by_turns, sum_words
 from dualgap.kernels.packing import FEATURES, SPARSE_ROWS, pack_dense
 from dualgap.kernels.vectors import DOUBLE, FMA, INT64, SINGLE, Vector, beyond, pointer, vector_of
 
@@ -44,6 +45,8 @@ _COLUMNS32, _COLUMNS64 = REGISTERS * SINGLE.lanes, REGISTERS * DOUBLE.lanes
 _CACHED = 500_000
 
 DOT, MANHATTAN, CHI2 = 0, 1, 2
+# Inner products of levels, in words of four bytes or of two 16-bit numbers (`_word_products`).
+BYTES, PAIRS = WORDS
 
 
 def tile_columns(dtype: Any) -> int:
@@ -96,65 +99,68 @@ def _sum_terms(b: Any, v: Vector, term: Any, x: Any, z: Any, features: Any, out:
 @intrinsic
 def _measure(typing, measure, rows, row_at, columns, column_at, features, tile):  # type: ignore[no-untyped-def]
     """Measures of six dense rows against the columns of a tile."""
-    v = vector_of(rows)
+    v = vector_of(tile)
+    terms, add_up = (WORDS, sum_words) if rows.dtype == types.int32 else (_TERMS, _sum_terms)
 
     def generate(context: Any, b: Any, _signature: Any, arguments: Any) -> Any:
         x = pointer(context, b, rows, arguments[1], arguments[2])
         z = pointer(context, b, columns, arguments[3], arguments[4])
         out = pointer(context, b, tile, arguments[6], ir.Constant(INT64, 0))
-        for case, term in _TERMS.items():
+        for case, term in terms.items():
             with b.if_then(b.icmp_signed("==", arguments[0], ir.Constant(INT64, case))):
-                _sum_terms(b, v, term, x, z, arguments[5], out)
+                add_up(b, v, term, x, z, arguments[5], out)
         return context.get_dummy_value()
 
     return types.void(types.int64, rows, row_at, columns, column_at, features, tile), generate
 
 
+def _add_sparse_terms(b: Any, v: Vector, term: Any, x: Any, which: Any, begin: Any, end: Any, z: Any, out: Any) -> None:
+    """Add the terms of a sparse row, from `begin` to `end`, to its row of the tile at `out`."""
+    # Two sets of sums: a chain of additions waits four cycles for each.
+    chains = [[cgutils.alloca_once(b, v.type) for _ in range(REGISTERS)] for _ in range(2)]
+    for c in range(REGISTERS):
+        b.store(v.load(b, beyond(b, out, c * v.lanes)), chains[0][c])
+        b.store(v.constant(0.0), chains[1][c])
+
+    def add(k: Any, chain: Any) -> None:
+        feature = b.sext(b.load(b.gep(which, [k])), INT64)
+        z_k = b.gep(z, [b.mul(feature, ir.Constant(INT64, REGISTERS * v.lanes))])
+        x_k = v.splat(b, b.load(b.gep(x, [k])))
+        for c in range(REGISTERS):
+            b.store(term(b, v, x_k, v.load(b, beyond(b, z_k, c * v.lanes)), b.load(chain[c])), chain[c])
+
+    each_by_turns(b, begin, end, lambda k, chain: add(k, chains[chain]))
+    for c in range(REGISTERS):
+        v.store(b, b.fadd(b.load(chains[0][c]), b.load(chains[1][c])), beyond(b, out, c * v.lanes))
+
+
 @intrinsic
 def _add_sparse(  # type: ignore[no-untyped-def]
-    typing, values, features, start, stop, columns, column_at, tile, tile_at
+    typing, measure, values, features, start, stop, columns, column_at, tile, tile_at
 ):
     """Add a sparse row (`features` and `values` from `start` to `stop`) times the columns of a tile to the tile."""
-    v = vector_of(values)
+    v = vector_of(tile)
+    terms, add_up = (WORDS, add_sparse_words) if values.dtype == types.int32 else ({DOT: _times}, _add_sparse_terms)
 
     def generate(context: Any, b: Any, _signature: Any, arguments: Any) -> Any:
-        x = pointer(context, b, values, arguments[0], ir.Constant(INT64, 0))
-        which = pointer(context, b, features, arguments[1], ir.Constant(INT64, 0))
-        z = pointer(context, b, columns, arguments[4], arguments[5])
-        # Two sets of sums: a chain of additions waits four cycles for each.
-        chains = [[cgutils.alloca_once(b, v.type) for _ in range(REGISTERS)] for _ in range(2)]
-        out = pointer(context, b, tile, arguments[6], arguments[7])
-        for c in range(REGISTERS):
-            b.store(v.load(b, beyond(b, out, c * v.lanes)), chains[0][c])
-            b.store(v.constant(0.0), chains[1][c])
-
-        def add(k: Any, chain: Any) -> None:
-            feature = b.sext(b.load(b.gep(which, [k])), INT64)
-            z_k = b.gep(z, [b.mul(feature, ir.Constant(INT64, REGISTERS * v.lanes))])
-            x_k = v.splat(b, b.load(b.gep(x, [k])))
-            for c in range(REGISTERS):
-                b.store(v.fma(b, x_k, v.load(b, beyond(b, z_k, c * v.lanes)), b.load(chain[c])), chain[c])
-
-        begin, end = arguments[2], arguments[3]
-        one, two = ir.Constant(INT64, 1), ir.Constant(INT64, 2)
-        paired = b.add(begin, b.mul(b.sdiv(b.sub(end, begin), two), two))
-        with cgutils.for_range_slice(b, begin, paired, two, INT64) as (k, _):
-            add(k, chains[0])
-            add(b.add(k, one), chains[1])
-        with b.if_then(b.icmp_signed("<", paired, end)):
-            add(paired, chains[0])
-        for c in range(REGISTERS):
-            v.store(b, b.fadd(b.load(chains[0][c]), b.load(chains[1][c])), beyond(b, out, c * v.lanes))
+        x = pointer(context, b, values, arguments[1], ir.Constant(INT64, 0))
+        which = pointer(context, b, features, arguments[2], ir.Constant(INT64, 0))
+        z = pointer(context, b, columns, arguments[5], arguments[6])
+        out = pointer(context, b, tile, arguments[7], arguments[8])
+        for case, term in terms.items():
+            with b.if_then(b.icmp_signed("==", arguments[0], ir.Constant(INT64, case))):
+                add_up(b, v, term, x, which, arguments[3], arguments[4], z, out)
         return context.get_dummy_value()
 
-    return types.void(values, features, types.int64, types.int64, columns, column_at, tile, tile_at), generate
+    kinds = (types.int64, values, features, types.int64, types.int64, columns, column_at, tile, tile_at)
+    return types.void(*kinds), generate
 
 
 # -- loops over tiles ------------------------------------------------------------------------------------------------
 # All take a range of column tiles, hold no lock, and may run side by side on ranges that do not overlap. Arguments:
 #
-#   shape      measure, formula, degree, number of features
-#   coef0      a number of the tile's dtype
+#   shape      measure, formula, degree, number of features (of words, where these are packed in the place of features)
+#   constants  coef0, a number of the tile's dtype; of levels (coef0, factor)
 #   rows       dense: (packed values, half), six rows a group. Sparse: (values, features, starts, half), the nonzeros in
 #              the order in which they are used: `SPARSE_ROWS` rows together, block by block of `FEATURES` features.
 #              ``half = |x|^2 / 2`` is padded to whole groups.
@@ -167,7 +173,7 @@ def _add_sparse(  # type: ignore[no-untyped-def]
 
 
 @nb.njit(cache=True, nogil=True)
-def store_dense(shape, coef0, rows, columns, first, last, tile, upper, count, n, out, out_at):  # type: ignore[no-untyped-def]
+def store_dense(shape, constants, rows, columns, first, last, tile, upper, count, n, out, out_at):  # type: ignore[no-untyped-def]
     """Write the entries of dense rows."""
     measure, formula, degree, features = shape
     values, row_half = rows
@@ -181,7 +187,7 @@ def store_dense(shape, coef0, rows, columns, first, last, tile, upper, count, n,
                 if upper and group * TILE_ROWS >= out_at + (t - first + 1) * width:
                     continue
                 _measure(measure, values, group * features * TILE_ROWS, packed, t * features * width, features, tile)
-                apply(formula, degree, coef0, tile, 0, row_half, group * TILE_ROWS, column_half, t * width)
+                apply(formula, degree, constants, tile, 0, row_half, group * TILE_ROWS, column_half, t * width)
                 at = out_at + (t - first) * width
                 for r in range(min(TILE_ROWS, count - group * TILE_ROWS)):
                     place = (group * TILE_ROWS + r) * n + at
@@ -193,7 +199,7 @@ def store_dense(shape, coef0, rows, columns, first, last, tile, upper, count, n,
 
 
 @nb.njit(cache=True, nogil=True)
-def contract_dense(shape, coef0, rows, weights, columns, first, last, tile, out):  # type: ignore[no-untyped-def]
+def contract_dense(shape, constants, rows, weights, columns, first, last, tile, out):  # type: ignore[no-untyped-def]
     """Add weighted entries of dense rows."""
     measure, formula, degree, features = shape
     values, row_half = rows
@@ -202,14 +208,14 @@ def contract_dense(shape, coef0, rows, weights, columns, first, last, tile, out)
     for t in range(first, last):
         for group in range(weights.size // TILE_ROWS):
             _measure(measure, values, group * features * TILE_ROWS, packed, t * features * width, features, tile)
-            apply(formula, degree, coef0, tile, 0, row_half, group * TILE_ROWS, column_half, t * width)
+            apply(formula, degree, constants, tile, 0, row_half, group * TILE_ROWS, column_half, t * width)
             add_weighted(tile, 0, weights, group * TILE_ROWS, out, (t - first) * width)
 
 
 @nb.njit(cache=True, nogil=True)
-def store_sparse(shape, coef0, rows, columns, first, last, tile, upper, count, n, out, out_at):  # type: ignore[no-untyped-def]
+def store_sparse(shape, constants, rows, columns, first, last, tile, upper, count, n, out, out_at):  # type: ignore[no-untyped-def]
     """Write the entries of sparse rows."""
-    _, formula, degree, features = shape
+    measure, formula, degree, features = shape
     values, which, starts, row_half = rows
     packed, column_half = columns
     width = tile.size // SPARSE_ROWS
@@ -221,11 +227,12 @@ def store_sparse(shape, coef0, rows, columns, first, last, tile, upper, count, n
             for e in range(blocks * SPARSE_ROWS):
                 s = begin * blocks + e
                 _add_sparse(
-                    values, which, starts[s], starts[s + 1], packed, t * features * width, tile, e % SPARSE_ROWS * width
-                )
+                    measure, values, which, starts[s], starts[s + 1], packed, t * features * width, tile,
+                    e % SPARSE_ROWS * width,
+                )  # fmt: skip
             for r in range(begin, min(count, begin + SPARSE_ROWS)):
                 if r % TILE_ROWS == 0:
-                    apply(formula, degree, coef0, tile, (r - begin) * width, row_half, r, column_half, t * width)
+                    apply(formula, degree, constants, tile, (r - begin) * width, row_half, r, column_half, t * width)
                 if at + width <= n:
                     copy_row(tile, (r - begin) * width, out, r * n + at)
                 else:
@@ -234,9 +241,9 @@ def store_sparse(shape, coef0, rows, columns, first, last, tile, upper, count, n
 
 
 @nb.njit(cache=True, nogil=True)
-def contract_sparse(shape, coef0, rows, weights, columns, first, last, tile, out):  # type: ignore[no-untyped-def]
+def contract_sparse(shape, constants, rows, weights, columns, first, last, tile, out):  # type: ignore[no-untyped-def]
     """Add weighted entries of sparse rows."""
-    _, formula, degree, features = shape
+    measure, formula, degree, features = shape
     values, which, starts, row_half = rows
     packed, column_half = columns
     width = tile.size // SPARSE_ROWS
@@ -247,10 +254,11 @@ def contract_sparse(shape, coef0, rows, weights, columns, first, last, tile, out
             for e in range(blocks * SPARSE_ROWS):
                 s = begin * blocks + e
                 _add_sparse(
-                    values, which, starts[s], starts[s + 1], packed, t * features * width, tile, e % SPARSE_ROWS * width
-                )
+                    measure, values, which, starts[s], starts[s + 1], packed, t * features * width, tile,
+                    e % SPARSE_ROWS * width,
+                )  # fmt: skip
             for r in range(begin, min(weights.size, begin + SPARSE_ROWS), TILE_ROWS):
-                apply(formula, degree, coef0, tile, (r - begin) * width, row_half, r, column_half, t * width)
+                apply(formula, degree, constants, tile, (r - begin) * width, row_half, r, column_half, t * width)
                 add_weighted(tile, (r - begin) * width, weights, r, out, (t - first) * width)
 
 

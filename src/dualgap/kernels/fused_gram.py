@@ -130,7 +130,7 @@ class FusedGram:
         if self.kernel.name != "rbf" or self.dtype != np.float32:
             return None
         if not self._bound:
-            self._bound.append(self._single.entry_error(self._exact_source()))
+            self._bound.append(self._single.entry_error(self._exact_source))
         return self._bound[0]
 
     def block(
@@ -191,16 +191,14 @@ class FusedGram:
         """``K[rows] @ weights`` in float64 throughout."""
         out = np.zeros(self.n if rows is None else len(rows))
         used = np.flatnonzero(weights)
-        exactly = self._single.exactly() if isinstance(self._single, MatrixSource) else None
-        if exactly is not None:
-            self._contract(exactly, out, used, weights[used], rows)
-            return out
-        source = self._exact_source()
+        source = self._single.exactly() or self._exact_source()
         wanted = self._all if rows is None else rows
         inside = weights[wanted] != 0.0
-        worth = not source.wide and used.size**2 * source.entry_cost >= _WORTH_HALVING
+        worth = used.size**2 * source.entry_cost >= _WORTH_HALVING
         in_order = rows is None or bool(np.all(np.diff(rows) > 0))
-        if not (worth and in_order and np.count_nonzero(inside) == used.size):
+        halved = worth and in_order and np.count_nonzero(inside) == used.size
+        # The matrix unit has no such loops, and wide data are packed by tiles of their own.
+        if not halved or isinstance(source, MatrixSource) or source.wide:
             self._contract(source, out, used, weights[used], rows)
             return out
         # All points with weights are among the rows: their block is symmetric.

@@ -35,8 +35,9 @@ _EAGER_BYTES = 32_000_000
 # Points up to which a matrix of float64 entries is also what certificates read: making all of it (65 000 entries) costs
 # no more than setting out to make a part. The size alone decides, so that equal runs are equal bit for bit.
 _FEW = 256
-# Multiplications an entry takes from which on reading it from memory (about 0.4 ns) is several times cheaper.
-_DEAR = 100.0
+# Multiplications an entry takes from which on reading it from memory (about 0.4 ns, and as much to write it to fresh
+# pages) is several times cheaper. With 115 (1.9 ns an entry) a fit that kept its rows took a tenth longer.
+_DEAR = 150.0
 # Rows below which keeping them does not pay: those of a few blocks.
 _ROWS_LEAST = 2048
 # Multiplications of entries in float64 from which on it pays to make them in float32 first, which saves about 0.014 ns

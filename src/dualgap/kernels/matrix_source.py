@@ -1,7 +1,8 @@
-"""Data as the matrix unit wants them: a source of float32 tiles beside `tile_source.TileSource`, where it is faster."""
+"""Data as the matrix unit wants them: a source of float32 tiles; and which source is expected to be fastest."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -11,7 +12,7 @@ import scipy.sparse as sp
 from dualgap.kernels import _matrix_unit_packing as packing
 from dualgap.kernels import _matrix_unit_tiles as tiles
 from dualgap.kernels import fused, matrix_unit
-from dualgap.kernels._matrix_unit_levels import TWO_DIGITS, Levels, find_levels
+from dualgap.kernels._matrix_unit_levels import SIXTEEN_BITS, TWO_DIGITS, Levels, find_levels
 from dualgap.kernels._matrix_unit_packing import PANEL
 from dualgap.kernels._matrix_unit_tiles import HALF, SIDE, TILE_SIZE, WIDTH
 from dualgap.kernels._tile_entries import TILE_ROWS
@@ -20,6 +21,7 @@ from dualgap.kernels.memory import scratch
 from dualgap.kernels.packing import FEATURES as BLOCK_FEATURES
 from dualgap.kernels.threads import share, share_parts
 from dualgap.kernels.tile_source import MOST_FEATURES, Formula, TileSource, expected_cost, is_sparse, pack_columns
+from dualgap.kernels.word_source import WordSource
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,6 +35,9 @@ _LEVELS_STEP, _PIECES_STEP, _FORMULA_COST, _DIGITS_COST = 5.0, 14.0, 21.0, 8.0
 _PIECES_FEATURES = 96
 # What sparse rows cost beside their nonzeros, for each block of features (0.3 to 0.5 ns).
 _SPARSE_BLOCK = 25.0
+# Features from which on levels are looked for where there are dot-product instructions: with 16 an entry takes half the
+# time, with 8 it is four fifths, which the look at all data does not bring in.
+_WORD_FEATURES = 16
 # Rows split into pieces by a thread at a time.
 _ROWS = 512
 # What float32 data are off their levels, each number for itself.
@@ -113,12 +118,12 @@ class MatrixSource:
     @property
     def constants(self) -> tuple[Any, Any]:
         """The kernel's coef0, and what sums of levels are multiplied by."""
-        factor = 1.0 if self.levels is None else _factor(self.formula, self.levels)
+        factor = 1.0 if self.levels is None else self.levels.factor(self.formula)
         return self.dtype.type(self.formula.coef0), self.dtype.type(factor)
 
     def exactly(self) -> MatrixSource | None:
         """The same with products in float64, made of the same sums: for levels that are off by rounding alone."""
-        if self.levels is None or self.levels.error > matrix_unit.EXACT_LEVEL_ERROR:
+        if self.levels is None or not self.levels.exact:
             return None
         other = copy(self)
         other.dtype, other.multiply = np.dtype(np.float64), tiles.contract_exactly
@@ -143,13 +148,11 @@ class MatrixSource:
             else matrix_unit.levels_error(self.levels.error)
         )
 
-    def entry_error(self, exact: TileSource) -> EntryError | None:
+    def entry_error(self, exact_source: Callable[[], TileSource]) -> EntryError | None:
         """How far entries of the RBF kernel can be off; None where exact ones cost little more, or nothing is known."""
         if self.levels is not None:
-            if self.exactly() is not None:
-                return None
-            half = 0.5 * (self.formula.scale * self.levels.step) ** 2 * self.levels.norms.astype(np.float64)
-            return EntryError.of_distances(self.levels.error / (1.0 - self.levels.error), half)
+            return self.levels.entry_error(self.formula)
+        exact = exact_source()
         if not np.array_equal(self.centre, exact.centre):  # norms of other points
             return None
         return EntryError.of(spread_of_sums(self.sum_error, exact.half), self.half, exact.half)
@@ -177,10 +180,10 @@ class MatrixSource:
             packing.pack_kept(self.kept, points, transposed, panel, first, last, words)
         elif self.levels is not None and self.csr:
             packing.pack_sparse_levels(
-                X.data, X.indices, X.indptr, points, self.levels.step, self.levels.planes > 1, *where
+                X.data, X.indices, X.indptr, points, self.levels.step, self.levels.planes, *where
             )
         elif self.levels is not None:
-            packing.pack_levels(X, points, self.levels.low, self.levels.step, self.levels.planes > 1, *where)
+            packing.pack_levels(X, points, self.levels.low, self.levels.step, self.levels.planes, *where)
         elif self.csr:
             packing.pack_sparse_pieces(X.data, X.indices, X.indptr, points, self.formula.scale, *where)
         else:
@@ -208,41 +211,48 @@ class MatrixSource:
 
 
 # What makes tiles of entries.
-Source: TypeAlias = TileSource | MatrixSource
+Source: TypeAlias = TileSource | MatrixSource | WordSource
 
 
 def single_source(X: Any, kernel: Kernel, budget: int, threads: int) -> Source:
-    """The source of float32 tiles that is expected to be fastest; it keeps `budget` bytes at most."""
+    """The source of float32 tiles that is expected to be fastest; it keeps `budget` bytes at most.
+
+    With the matrix unit levels or pieces, with dot-product instructions levels alone, else plain vector tiles.
+    """
     sparse = is_sparse(X, kernel)
-    if _usable(X, kernel):
-        levels = find_levels(X, shifted=kernel.name == "rbf", threads=threads, budget=budget, most=TWO_DIGITS)
-        if levels is not None and not _LEAST_FACTOR < abs(_factor(Formula.of(kernel), levels)) < _MOST_FACTOR:
-            levels = None
-        if _worth_it(X, levels, sparse):
-            return MatrixSource(X, kernel, levels, budget, threads)
+    if X.shape[1] <= MOST_FEATURES and Formula.of(kernel).measure == fused.DOT:
+        if matrix_unit.available():
+            levels = _levels(X, kernel, budget, threads, TWO_DIGITS)
+            if _worth_it(X, levels, sparse):
+                return MatrixSource(X, kernel, levels, budget, threads)
+        elif matrix_unit.has_word_products() and X.shape[1] >= _WORD_FEATURES:
+            levels = _levels(X, kernel, budget, threads, SIXTEEN_BITS)
+            # A row has at most as many words as numbers, or nonzero words as nonzeros, so that this is never dearer.
+            if levels is not None and _precise(X, levels):
+                return WordSource(X, kernel, levels)
     return TileSource(X, kernel, np.float32, sparse=sparse, threads=threads)
+
+
+def _levels(X: Any, kernel: Kernel, budget: int, threads: int, most: int) -> Levels | None:
+    """The levels of the data, where float32 can hold what is made of them."""
+    levels = find_levels(X, shifted=kernel.name == "rbf", threads=threads, budget=budget, most=most)
+    if levels is None or not _LEAST_FACTOR < abs(levels.factor(Formula.of(kernel))) < _MOST_FACTOR:
+        return None
+    return levels
+
+
+def _precise(X: Any, levels: Levels | None) -> bool:
+    """Whether nothing is lost beside the vector tiles, which keep all digits of float32, or little for much speed."""
+    return X.shape[1] >= _PIECES_FEATURES or (levels is not None and levels.error <= _SINGLE_ROUNDING)
 
 
 def _worth_it(X: Any, levels: Levels | None, sparse: bool) -> bool:
     """Whether the matrix unit makes entries faster than vector tiles do."""
     features = X.shape[1]
-    # Where pieces do not pay, levels have vector tiles to compare with, which keep all digits of float32.
-    if features < _PIECES_FEATURES and (levels is None or levels.error > _SINGLE_ROUNDING):
+    if not _precise(X, levels):
         return False
     blocks = -(-features // BLOCK_FEATURES) if sparse else 0
     return _cost(features, levels) < expected_cost(X, sparse) + _SPARSE_BLOCK * blocks
-
-
-def _usable(X: Any, kernel: Kernel) -> bool:
-    if not matrix_unit.available() or X.shape[1] > MOST_FEATURES:
-        return False
-    return Formula.of(kernel).measure == fused.DOT
-
-
-def _factor(formula: Formula, levels: Levels) -> float:
-    """What turns whole sums into those of scaled data, or whole squared distances into exponents."""
-    squared = (formula.scale * levels.step) ** 2
-    return -0.5 * squared if formula.formula == fused.EXPONENT else squared
 
 
 def _steps(features: int, levels: Levels | None) -> int:

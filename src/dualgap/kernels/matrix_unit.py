@@ -8,8 +8,9 @@ float32 are made of such sums in one of two forms (`kernels.matrix_source` choos
   Sums are exact, and so are the squared distances ``|k|^2 + |l|^2 - 2 k'l``, taken in int32 before anything is rounded.
 - **pieces**: any other number is split into two bf16 numbers, whose four products are added up in float32.
 
-On any other CPU or system, or where the system refuses the unit, `available` says no and `kernels.fused` does the work.
-`DUALGAP_MATRIX_UNIT=0` in the environment turns it off as well: results then do not depend on whether there is one.
+On any other CPU or system, or where the system refuses the unit, `available` says no and `kernels.fused` does the work:
+levels by dot-product instructions (AVX-512 VNNI, `kernels.word_source`) where `has_word_products`, all else in float32.
+`DUALGAP_MATRIX_UNIT=0` in the environment turns off both: results then do not depend on what there is.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import platform
 import sys
 from functools import cache
 
-from dualgap.kernels.vectors import AVX512, MATRIX_UNIT
+from dualgap.kernels.vectors import AVX512, MATRIX_UNIT, WORD_PRODUCTS
 
 # Linux, x86-64: arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) asks for the unit's registers (eight kilobytes that
 # are saved with every thread's state), once a process and for all its threads; ARCH_GET_XCOMP_PERM reads what it has.
@@ -40,10 +41,18 @@ EXACT_LEVEL_ERROR = 2.0**-51
 @cache
 def available() -> bool:
     """Whether this process may use a matrix unit; asked of the system once."""
-    if os.environ.get("DUALGAP_MATRIX_UNIT", "1") == "0":
-        return False
     # What Numba compiles for counts, not what the CPU has: LLVM cannot translate instructions it has been denied.
-    return AVX512 and MATRIX_UNIT and _permitted()
+    return _wanted() and AVX512 and MATRIX_UNIT and _permitted()
+
+
+@cache
+def has_word_products() -> bool:
+    """Whether this process may use dot-product instructions (`kernels.word_source`), which need no permission."""
+    return _wanted() and WORD_PRODUCTS
+
+
+def _wanted() -> bool:
+    return os.environ.get("DUALGAP_MATRIX_UNIT", "1") != "0"
 
 
 def _permitted() -> bool:

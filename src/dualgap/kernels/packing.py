@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numba as nb
 import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 # A block of features of a tile (256 bytes each) and the sums of the rows share a first-level cache of 48 KB: 32 KB and
 # 12 KB. More rows use each feature more often, more features mean fewer, longer runs (24 to 96 and 32 to 256 tried).
@@ -127,3 +132,20 @@ def count_nonzeros(X, points):  # type: ignore[no-untyped-def]
         for k in range(X.shape[1]):
             total += X[points[r], k] != 0
     return total
+
+
+def room_for_starts(count: int, features: int) -> NDArray[np.int64]:
+    """Room for where the nonzeros of `count` rows begin, block by block of features, and where the last ones end."""
+    chunks, blocks = -(-count // SPARSE_ROWS), -(-features // FEATURES)
+    return np.empty(chunks * blocks * SPARSE_ROWS + 1, dtype=np.int64)
+
+
+def nonzeros_in_order(
+    X: NDArray[Any], points: NDArray[np.intp], scale: Any, dtype: np.dtype[Any]
+) -> tuple[NDArray[Any], NDArray[np.int32], NDArray[np.int64]]:
+    """Values, features and starts of the nonzeros of some rows of a dense matrix, in the order of their use."""
+    nonzeros = count_nonzeros(X, points) + 1
+    values, which = np.empty(nonzeros, dtype=dtype), np.empty(nonzeros, dtype=np.int32)
+    starts = room_for_starts(len(points), X.shape[1])
+    compressed_rows(X, points, scale, values, which, starts)
+    return values, which, starts

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dualgap.kernels.tile_source import TileSource
+    from dualgap.kernels.word_source import WordSource
 
 # Pieces of equal work, whatever the number of threads: the sums are the same for any.
 _PIECES = 16
@@ -34,16 +35,16 @@ _PACKED = 1_000_000
 
 
 def symmetric_product(
-    source: TileSource, points: NDArray[np.intp], weights: NDArray[np.float64], threads: int
+    source: TileSource | WordSource, points: NDArray[np.intp], weights: NDArray[np.float64], threads: int
 ) -> NDArray[np.float64]:
     """``K[points, points] @ weights`` in float64."""
     tiles = -(-len(points) // source.width)
     padded = np.zeros(max(tiles * source.width, -(-len(points) // TILE_ROWS) * TILE_ROWS))
     padded[: len(points)] = weights
-    operand, coef0 = source.rows(points), source.dtype.type(source.formula.coef0)
+    operand, constants = source.rows(points), source.constants
     multiply = _contract_sparse if source.sparse else _contract_dense
     lanes = source.width // REGISTERS
-    step = max(1, _PACKED // (source.features * source.width * source.dtype.itemsize))
+    step = max(1, _PACKED // (source.column_size * source.column_dtype.itemsize))
     # Later tiles meet more rows.
     ends = np.round(np.sqrt(np.linspace(0.0, 1.0, _PIECES + 1)) * tiles).astype(np.int64)
     of_columns, of_rows = np.zeros(tiles * source.width), np.zeros((_PIECES, len(points)))
@@ -54,7 +55,7 @@ def symmetric_product(
             end = min(begin + step, ends[number + 1])
             columns = pack_columns(source, points[begin * source.width : end * source.width], end - begin)
             sums = of_columns[begin * source.width : end * source.width]
-            multiply(source.shape, coef0, operand, padded, columns, begin, end, source.tile(), sums, mirrored)
+            multiply(source.shape, constants, operand, padded, columns, begin, end, source.tile(), sums, mirrored)
         of_rows[number] = mirrored.reshape(-1, lanes).sum(axis=1)[: len(points)]
 
     share(piece, _PIECES, threads)
@@ -86,7 +87,7 @@ def _add_mirrored(typing, tile, tile_at, weights, weight_at, out, out_at):  # ty
 
 
 @nb.njit(cache=True, nogil=True)
-def _contract_dense(shape, coef0, rows, weights, columns, first, last, tile, out, mirrored):  # type: ignore[no-untyped-def]
+def _contract_dense(shape, constants, rows, weights, columns, first, last, tile, out, mirrored):  # type: ignore[no-untyped-def]
     """Add weighted entries of dense rows."""
     measure, formula, degree, features = shape
     values, row_half = rows
@@ -98,7 +99,7 @@ def _contract_dense(shape, coef0, rows, weights, columns, first, last, tile, out
         left, at = t * width, t - first
         for r in range(0, min(row_half.size, left + width), TILE_ROWS):
             _measure(measure, values, r * features, packed, at * features * width, features, tile)
-            apply(formula, degree, coef0, tile, 0, row_half, r, column_half, at * width)
+            apply(formula, degree, constants, tile, 0, row_half, r, column_half, at * width)
             if r + TILE_ROWS <= left:
                 add_weighted(tile, 0, weights, r, out, at * width)
                 _add_mirrored(tile, 0, weights, left, mirrored, r * lanes)
@@ -113,9 +114,9 @@ def _contract_dense(shape, coef0, rows, weights, columns, first, last, tile, out
 
 
 @nb.njit(cache=True, nogil=True)
-def _contract_sparse(shape, coef0, rows, weights, columns, first, last, tile, out, mirrored):  # type: ignore[no-untyped-def]
+def _contract_sparse(shape, constants, rows, weights, columns, first, last, tile, out, mirrored):  # type: ignore[no-untyped-def]
     """Add weighted entries of sparse rows."""
-    _, formula, degree, features = shape
+    measure, formula, degree, features = shape
     values, which, starts, row_half = rows
     packed, column_half = columns
     width = tile.size // SPARSE_ROWS
@@ -130,18 +131,12 @@ def _contract_sparse(shape, coef0, rows, weights, columns, first, last, tile, ou
             for e in range(blocks * SPARSE_ROWS):
                 s = begin * blocks + e
                 _add_sparse(
-                    values,
-                    which,
-                    starts[s],
-                    starts[s + 1],
-                    packed,
-                    at * features * width,
-                    tile,
+                    measure, values, which, starts[s], starts[s + 1], packed, at * features * width, tile,
                     e % SPARSE_ROWS * width,
-                )
+                )  # fmt: skip
             for r in range(begin, min(most, begin + SPARSE_ROWS), TILE_ROWS):
                 place = (r - begin) * width
-                apply(formula, degree, coef0, tile, place, row_half, r, column_half, at * width)
+                apply(formula, degree, constants, tile, place, row_half, r, column_half, at * width)
                 if r + TILE_ROWS <= left:
                     add_weighted(tile, place, weights, r, out, at * width)
                     _add_mirrored(tile, place, weights, left, mirrored, r * lanes)

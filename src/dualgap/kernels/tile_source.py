@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,7 +32,7 @@ _SPARSE_EXTRA, _SPARSE_SHARE, _SPARSE_FEATURES = 3.0, 0.6, 30
 # Rows looked at to find how sparse a dense matrix is.
 _SAMPLED = 1000
 # An exponential costs about as much as 20 multiplications of a tile.
-_FORMULA_COST = 20.0
+FORMULA_COST = 20.0
 # Pieces a thread gets, so that one that was held up does not keep the others waiting.
 PIECES_EACH = 4
 # Points whose products with each other are computed for those with themselves: two tiles in float32.
@@ -193,17 +194,12 @@ class TileSource:
 
     def _sparse_rows(self, points: NDArray[np.intp]) -> tuple[NDArray[Any], NDArray[np.int32], NDArray[np.int64]]:
         X, scale = self.X, self.formula.scale
-        if self.csr:
-            nonzeros = int(np.sum(X.indptr[points + 1] - X.indptr[points]))
-        else:
-            nonzeros = packing.count_nonzeros(X, points) + 1
+        if not self.csr:
+            return packing.nonzeros_in_order(X, points, scale, self.dtype)
+        nonzeros = int(np.sum(X.indptr[points + 1] - X.indptr[points]))
         values, which = np.empty(nonzeros, dtype=self.dtype), np.empty(nonzeros, dtype=np.int32)
-        chunks, blocks = -(-len(points) // packing.SPARSE_ROWS), -(-self.features // packing.FEATURES)
-        starts = np.empty(chunks * blocks * packing.SPARSE_ROWS + 1, dtype=np.int64)
-        if self.csr:
-            packing.sparse_rows(X.data, X.indices, X.indptr, points, self.features, scale, values, which, starts)
-        else:
-            packing.compressed_rows(X, points, scale, values, which, starts)
+        starts = packing.room_for_starts(len(points), self.features)
+        packing.sparse_rows(X.data, X.indices, X.indptr, points, self.features, scale, values, which, starts)
         return values, which, starts
 
     def narrow(self, points: NDArray[np.intp]) -> NDArray[np.int32]:
@@ -228,8 +224,13 @@ class TileSource:
         """Room for a tile."""
         return scratch("tile", (packing.SPARSE_ROWS if self.sparse else TILE_ROWS) * self.width, self.dtype)
 
-    def entry_error(self, exact: TileSource) -> EntryError | None:
-        """How far entries of the RBF kernel can be off, given the source of float64 entries of the same data."""
+    def exactly(self) -> None:
+        """Entries in float64 are made by a source of their own."""
+        return
+
+    def entry_error(self, exact_source: Callable[[], TileSource]) -> EntryError | None:
+        """How far entries of the RBF kernel can be off, given what makes the source of float64 entries."""
+        exact = exact_source()
         if not np.array_equal(self.centre, exact.centre):  # norms of other points
             return None
         return EntryError.of(self._spread(exact.half), self.half, exact.half)
@@ -274,7 +275,7 @@ def pack_columns(source: Any, points: NDArray[np.intp], tiles: int) -> tuple[NDA
 
 def expected_cost(X: Any, sparse: bool) -> float:
     """Multiplications an entry of these data takes by vector tiles."""
-    return (_nonzeros(X) + _SPARSE_EXTRA if sparse else float(X.shape[1])) + _FORMULA_COST
+    return (_nonzeros(X) + _SPARSE_EXTRA if sparse else float(X.shape[1])) + FORMULA_COST
 
 
 def is_sparse(X: Any, kernel: Kernel) -> bool:
