@@ -5,6 +5,9 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from dualgap.kernels._tile_entries import TILE_ROWS
+from dualgap.kernels.transposition import SIDE, turn_six, turn_square
+
 # A block of features of a tile (256 bytes each) and the sums of the rows share a first-level cache of 48 KB: 32 KB and
 # 12 KB. More rows use each feature more often, more features mean fewer, longer runs (24 to 96 and 32 to 256 tried).
 FEATURES, SPARSE_ROWS = 128, 48
@@ -21,13 +24,34 @@ def pack_dense(X, points, centre, scale, half, width, first, last, packed, packe
         packed_half[t * width : (t + 1) * width] = 0
         for lane in range(present):
             packed_half[t * width + lane] = half[points[t * width + lane]]
-        # A few features of all lanes at a time: what is written stays in cache until its lines are full.
-        for begin in range(0, features, 32):
-            end = min(features, begin + 32)
-            for lane in range(present):
-                row = points[t * width + lane]
-                for k in range(begin, end):
-                    packed[(t * features + k) * width + lane] = (X[row, k] - centre[k]) * scale
+        for lane in range(_turn_lanes(X, points, centre, scale, width, t, present, packed), present):
+            row = points[t * width + lane]
+            for k in range(features):
+                packed[(t * features + k) * width + lane] = (X[row, k] - centre[k]) * scale
+
+
+@nb.njit(cache=True, nogil=True)
+def _turn_lanes(X, points, centre, scale, width, t, present, packed):  # type: ignore[no-untyped-def]
+    """Pack as many of the `present` lanes of group `t` as fill whole squares; returns how many."""
+    features, first = X.shape[1], t * width
+    straight = X.strides[1] == X.itemsize and points.strides[0] == points.itemsize
+    if features < SIDE or not straight:
+        return 0
+    # The last square of a row may begin within the one before: the same numbers are then written twice.
+    if width == TILE_ROWS and present == width:
+        for begin in range(0, features, SIDE):
+            k = min(begin, features - SIDE)
+            turn_six(X, points, first, k, centre, scale, packed, (t * features + k) * width, width)
+        return width
+    whole = present // SIDE * SIDE
+    # A few features of all lanes at a time: what is written stays in cache until its lines are full.
+    for block in range(0, features, 4 * SIDE):
+        for lane in range(0, whole, SIDE):
+            for begin in range(block, min(features, block + 4 * SIDE), SIDE):
+                k = min(begin, features - SIDE)
+                place = (t * features + k) * width + lane
+                turn_square(X, points, first + lane, k, centre, scale, packed, place, width)
+    return whole
 
 
 @nb.njit(cache=True, nogil=True)
