@@ -1,7 +1,7 @@
 """Squares of a matrix, scaled and turned around in registers: what is read along rows is written along columns.
 
-A number at a time, that takes 1.2 ns a number or so, whatever the order of the loops. 64 of them in eight registers take
-three rounds of exchanges between pairs of registers, and whole registers are read and written: 0.25 ns.
+A number at a time, that takes 1.2 ns a number or so, whatever the order of the loops. 64 of them in eight registers
+take three rounds of exchanges between pairs of registers, and whole registers are read and written: 0.25 ns.
 """
 
 from __future__ import annotations
