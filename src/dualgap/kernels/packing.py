@@ -6,7 +6,7 @@ import numba as nb
 import numpy as np
 
 from dualgap.kernels._tile_entries import TILE_ROWS
-from dualgap.kernels.transposition import SIDE, turn_six, turn_square
+from dualgap.kernels.transposition import SIDE, turn_rows, turn_square
 
 # A block of features of a tile (256 bytes each) and the sums of the rows share a first-level cache of 48 KB: 32 KB and
 # 12 KB. More rows use each feature more often, more features mean fewer, longer runs (24 to 96 and 32 to 256 tried).
@@ -41,7 +41,7 @@ def _turn_lanes(X, points, centre, scale, width, t, present, packed):  # type: i
     if width == TILE_ROWS and present == width:
         for begin in range(0, features, SIDE):
             k = min(begin, features - SIDE)
-            turn_six(X, points, first, k, centre, scale, packed, (t * features + k) * width, width)
+            turn_rows(X, points, first, k, centre, scale, packed, (t * features + k) * width, width)
         return width
     whole = present // SIDE * SIDE
     # A few features of all lanes at a time: what is written stays in cache until its lines are full.

@@ -12,30 +12,28 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
+from dualgap.kernels._tile_entries import TILE_ROWS
 from dualgap.kernels.vectors import INT32, INT64, beyond, pointer
 
 # Rows and columns of a square: eight float64 numbers fill a register of AVX-512, and more rows would not fit.
 SIDE = 8
 
 
-def _transposed(b: Any, rows: list[Any]) -> list[Any]:
-    """The columns of a square that is given by its rows.
+def transposed(b: Any, rows: list[Any]) -> list[Any]:
+    """The columns of a square that is given by its rows, as many vectors as each has lanes: a power of two.
 
     In the round of ``span``, rows i and i + span exchange the numbers whose places differ in that bit.
     """
-    rows = list(rows)
+    rows, side = list(rows), len(rows)
+    places = ir.VectorType(INT32, side)
     span = 1
-    while span < SIDE:
-        for i in range(SIDE):
-            if i & span:
-                continue
-            one, other = rows[i], rows[i + span]
-            upper = [lane if not lane & span else SIDE + lane - span for lane in range(SIDE)]
-            lower = [lane + span if not lane & span else SIDE + lane for lane in range(SIDE)]
-            rows[i], rows[i + span] = (
-                b.shuffle_vector(one, other, ir.Constant(ir.VectorType(INT32, SIDE), places))
-                for places in (upper, lower)
-            )
+    while span < side:
+        upper = ir.Constant(places, [lane if not lane & span else side + lane - span for lane in range(side)])
+        lower = ir.Constant(places, [lane + span if not lane & span else side + lane for lane in range(side)])
+        for i in range(side):
+            if not i & span:
+                pair = rows[i], rows[i + span]
+                rows[i], rows[i + span] = b.shuffle_vector(*pair, upper), b.shuffle_vector(*pair, lower)
         span *= 2
     return rows
 
@@ -77,7 +75,7 @@ def _turned(lanes: int) -> Any:
                 rows.append(value if packed.dtype == types.float64 else b.fptrunc(value, target))
             rows += [ir.Constant(target, ir.Undefined)] * (SIDE - lanes)
             out = pointer(context, b, packed, arguments[6], arguments[7])
-            for k, values in enumerate(_transposed(b, rows)):
+            for k, values in enumerate(transposed(b, rows)):
                 _store(b, values, lanes, b.gep(out, [b.mul(ir.Constant(INT64, k), arguments[8])]))
             return context.get_dummy_value()
 
@@ -110,4 +108,4 @@ def _store(b: Any, values: Any, lanes: int, place: Any) -> None:
 #     packed[place + k * width + i] = (X[points[first + i], column + k] - centre[column + k]) * scale
 # for k below SIDE and i below the number of rows; the numbers of a row of X lie side by side.
 turn_square = _turned(SIDE)
-turn_six = _turned(6)
+turn_rows = _turned(TILE_ROWS)
