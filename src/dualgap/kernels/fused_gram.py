@@ -257,15 +257,15 @@ class FusedGram:
         """Call `action` for pieces of the columns' tiles against the rows, on all threads."""
         count = self.n if columns is None else len(columns)
         tiles = -(-count // source.width)
-        worth = len(rows) * count * source.entry_cost >= _WORTH_THREADS
-        threads = self.threads if worth else 1
+        work = len(rows) * count * source.entry_cost
+        threads = self.threads if work >= _WORTH_THREADS else 1
         points = self._all if columns is None else columns
         if isinstance(source, TileSource) and source.wide:
             share(lambda i: action(_narrow_piece(source, points, rows, i)), tiles, threads)
             return
         operand = source.rows(rows)
         kept = self._kept(source, columns, tiles, threads) if keep else None
-        step = even_step(tiles, threads)
+        step = even_step(tiles, threads, work)
         if kept is not None:
             packed = (kept.values, kept.half)
             share_parts(
@@ -307,7 +307,7 @@ class FusedGram:
         share_parts(
             lambda begin, end: source.pack_columns(points, begin, end, values, half),
             tiles,
-            even_step(tiles, threads),
+            even_step(tiles, threads, float(size)),
             threads,
         )
         self._packed.append(packed)

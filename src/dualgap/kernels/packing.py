@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numba as nb
 import numpy as np
 
+from dualgap.kernels._tile_entries import TILE_ROWS
+from dualgap.kernels.transposition import SIDE, turn_rows, turn_square
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -26,13 +29,34 @@ def pack_dense(X, points, centre, scale, half, width, first, last, packed, packe
         packed_half[t * width : (t + 1) * width] = 0
         for lane in range(present):
             packed_half[t * width + lane] = half[points[t * width + lane]]
-        # A few features of all lanes at a time: what is written stays in cache until its lines are full.
-        for begin in range(0, features, 32):
-            end = min(features, begin + 32)
-            for lane in range(present):
-                row = points[t * width + lane]
-                for k in range(begin, end):
-                    packed[(t * features + k) * width + lane] = (X[row, k] - centre[k]) * scale
+        for lane in range(_turn_lanes(X, points, centre, scale, width, t, present, packed), present):
+            row = points[t * width + lane]
+            for k in range(features):
+                packed[(t * features + k) * width + lane] = (X[row, k] - centre[k]) * scale
+
+
+@nb.njit(cache=True, nogil=True)
+def _turn_lanes(X, points, centre, scale, width, t, present, packed):  # type: ignore[no-untyped-def]
+    """Pack as many of the `present` lanes of group `t` as fill whole squares; returns how many."""
+    features, first = X.shape[1], t * width
+    straight = X.strides[1] == X.itemsize and points.strides[0] == points.itemsize
+    if features < SIDE or not straight:
+        return 0
+    # The last square of a row may begin within the one before: the same numbers are then written twice.
+    if width == TILE_ROWS and present == width:
+        for begin in range(0, features, SIDE):
+            k = min(begin, features - SIDE)
+            turn_rows(X, points, first, k, centre, scale, packed, (t * features + k) * width, width)
+        return width
+    whole = present // SIDE * SIDE
+    # A few features of all lanes at a time: what is written stays in cache until its lines are full.
+    for block in range(0, features, 4 * SIDE):
+        for lane in range(0, whole, SIDE):
+            for begin in range(block, min(features, block + 4 * SIDE), SIDE):
+                k = min(begin, features - SIDE)
+                place = (t * features + k) * width + lane
+                turn_square(X, points, first + lane, k, centre, scale, packed, place, width)
+    return whole
 
 
 @nb.njit(cache=True, nogil=True)

@@ -35,6 +35,9 @@ _SAMPLED = 1000
 FORMULA_COST = 20.0
 # Pieces a thread gets, so that one that was held up does not keep the others waiting.
 PIECES_EACH = 4
+# Multiplications of a piece where nobody shares them: a millisecond or two, beside which the ten microseconds that a
+# piece takes to begin do not count, and after which an interrupt may be looked at.
+_PIECE_WORK = 1e8
 # Points whose products with each other are computed for those with themselves: two tiles in float32.
 _OWN = 128
 
@@ -104,7 +107,8 @@ class TileSource:
                 share(self._own_products, -(-self.n // _OWN), threads)
             else:
                 tiles = -(-self.n // self.width)
-                share_parts(self._dense_own_products, tiles, even_step(tiles, threads), threads)
+                step = even_step(tiles, threads, float(self.n * self.features * self.width))
+                share_parts(self._dense_own_products, tiles, step, threads)
             self.half *= 0.5
 
     def _dense_own_products(self, first: int, last: int) -> None:
@@ -260,9 +264,13 @@ class _Rows:
     indptr: NDArray[np.int64]
 
 
-def even_step(tiles: int, threads: int) -> int:
-    """Tiles of a piece where every thread gets a few pieces."""
-    return max(1, -(-tiles // (PIECES_EACH * threads)))
+def even_step(tiles: int, threads: int, work: float) -> int:
+    """Tiles of a piece where every thread gets a few pieces; one thread alone gets no more of them than pay.
+
+    `work` is that of all tiles, in multiplications.
+    """
+    pieces = PIECES_EACH * threads if threads > 1 else min(PIECES_EACH, int(work / _PIECE_WORK) + 1)
+    return max(1, -(-tiles // pieces))
 
 
 def pack_columns(source: Any, points: NDArray[np.intp], tiles: int) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -1,0 +1,51 @@
+"""Rows packed for tiles: every number where the tiles look for it, to the last bit."""
+
+import numpy as np
+import pytest
+
+from dualgap.kernels.packing import pack_dense
+
+
+def by_formula(X, points, centre, scale, width, dtype):
+    """The same by whole arrays."""
+    groups = -(-points.size // width)
+    packed = np.zeros((groups, X.shape[1], width), dtype=dtype)
+    values = ((X[points].astype(np.float64) - centre) * scale).astype(dtype)
+    for group, begin in enumerate(range(0, points.size, width)):
+        some = values[begin : begin + width]
+        packed[group, :, : len(some)] = some.T
+    return packed.ravel()
+
+
+def packed(X, points, width, dtype):
+    centre, half = X.mean(axis=0, dtype=np.float64), np.arange(len(X), dtype=dtype)
+    groups = -(-points.size // width)
+    out, out_half = np.full(groups * width * X.shape[1], np.nan, dtype=dtype), np.full(groups * width, np.nan, dtype)
+    pack_dense(X, points, centre, 0.3, half, width, 0, groups, out, out_half)
+    np.testing.assert_array_equal(out_half[: points.size], half[points])
+    np.testing.assert_array_equal(out_half[points.size :], 0)
+    np.testing.assert_array_equal(out, by_formula(X, points, centre, 0.3, width, dtype))
+
+
+@pytest.mark.parametrize("features", [1, 7, 8, 9, 22, 40, 75])
+@pytest.mark.parametrize("width", [6, 16, 32, 64])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("of", [np.float32, np.float64])
+def test_dense_rows_any_shape(features, width, dtype, of):
+    generator = np.random.default_rng(features)
+    X = generator.normal(size=(150, features)).astype(of)
+    packed(X, generator.permutation(150)[:131], width, dtype)
+
+
+@pytest.mark.parametrize("of", [np.int64, np.uint8])
+def test_dense_rows_of_whole_numbers(of):
+    X = np.random.default_rng(0).integers(0, 200, size=(80, 19)).astype(of)
+    packed(X, np.arange(80), 64, np.float32)
+
+
+def test_rows_that_are_not_side_by_side():
+    X = np.random.default_rng(0).normal(size=(80, 19))
+    packed(np.asfortranarray(X), np.arange(80), 64, np.float32)
+    packed(np.repeat(X, 2, axis=1)[:, ::2], np.arange(80), 64, np.float32)
+    packed(np.repeat(X, 2, axis=0)[::2], np.arange(80), 64, np.float32)
+    packed(X, np.arange(160)[::2] // 2, 64, np.float32)
