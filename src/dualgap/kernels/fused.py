@@ -167,7 +167,7 @@ def _add_sparse(  # type: ignore[no-untyped-def]
 #   columns    (packed values, half), padded to whole tiles
 #   tile       scratch: TILE_ROWS rows of a tile for dense rows, SPARSE_ROWS for sparse ones
 #   store      into ``out[r n + out_at]`` (flat, n columns, `count` rows), tile `first` at column `out_at`; with `upper`
-#              only what is needed of the upper triangle (`mirror` does the rest)
+#              only what is needed of the upper triangle (`kernels.mirror` does the rest)
 #   contract   ``out[c] += sum_r weights[r] K[r, c]``; weights padded with zeros to whole groups, `out` (float64, from
 #              column ``first * width`` on) to whole tiles
 
@@ -260,16 +260,6 @@ def contract_sparse(shape, constants, rows, weights, columns, first, last, tile,
             for r in range(begin, min(weights.size, begin + SPARSE_ROWS), TILE_ROWS):
                 apply(formula, degree, constants, tile, (r - begin) * width, row_half, r, column_half, t * width)
                 add_weighted(tile, (r - begin) * width, weights, r, out, (t - first) * width)
-
-
-@nb.njit(cache=True, nogil=True)
-def mirror(square, first, last):  # type: ignore[no-untyped-def]
-    """Copy the upper triangle into rows `first` to `last` of the lower one, by pieces that stay in cache."""
-    for top in range(first, last, 32):
-        for left in range(0, last, 32):
-            for i in range(top, min(last, top + 32)):
-                for j in range(left, min(i, left + 32)):
-                    square[i, j] = square[j, i]
 
 
 @intrinsic

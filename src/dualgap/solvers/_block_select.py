@@ -63,10 +63,13 @@ def select(gradient, u, lo, hi, group, middle, kept, want, chosen, mask):  # typ
     factor = np.empty(n_buckets)
     for c in range(n_buckets):
         factor[c] = _BINS / np.sqrt(largest[c]) if largest[c] > 0.0 else 0.0
+    at_bin = np.full(u.size, -1)  # bucket and bin in one number; -1 for what is not to be chosen
     for i in range(u.size):
         bucket, score = _bucket(gradient[i] - middle[group[i] + 1], u[i], lo[i], hi[i], group[i])
         if bucket >= 0 and not mask[i]:
-            bins[bucket, min(_BINS - 1, int(factor[bucket] * np.sqrt(score)))] += 1
+            place = min(_BINS - 1, int(factor[bucket] * np.sqrt(score)))
+            bins[bucket, place] += 1
+            at_bin[i] = bucket * _BINS + place
     last, rest = np.empty(n_buckets, dtype=np.int64), np.empty(n_buckets, dtype=np.int64)
     for c in range(n_buckets):
         at, taken = _BINS, 0
@@ -76,10 +79,9 @@ def select(gradient, u, lo, hi, group, middle, kept, want, chosen, mask):  # typ
         last[c], rest[c] = at, quota[c] - taken
     count = kept.size
     for i in range(u.size):
-        bucket, score = _bucket(gradient[i] - middle[group[i] + 1], u[i], lo[i], hi[i], group[i])
-        if bucket < 0 or mask[i]:
+        if at_bin[i] < 0:
             continue
-        place = min(_BINS - 1, int(factor[bucket] * np.sqrt(score)))
+        bucket, place = at_bin[i] // _BINS, at_bin[i] % _BINS
         if place < last[bucket]:
             if place < last[bucket] - 1 or rest[bucket] == 0:
                 continue
