@@ -2,7 +2,8 @@
 
 Between two values of C most samples stay where they are, and most of those that are no support vectors stay far from
 becoming one. From the start ``a`` of a step, at which the gradient ``g`` of all n variables is known (`steps`), the
-variables A that are free, that violate their conditions, or that are nearest to it are solved for alone::
+variables A that are free, that are expected to violate their conditions if they stay, or that are nearest to it are
+solved for alone::
 
     min_d  1/2 d'H_AA d + g_A'd    subject to    lo <= a_A + d <= hi,    F_A'd = 0
 
@@ -45,7 +46,7 @@ _BLOCK = 1536
 # Where the gap is the goal, the violation is not: float64 has nothing left to give below this.
 _LAST_TOL = 1e-13
 # Variables from which on it is worth it: below, all of a problem is a matter of milliseconds.
-_LEAST = 4096
+LEAST = 4096
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def worth_narrowing(problem: DualQP) -> bool:
     """Whether a step may be taken within few variables: entries are made when asked for, and groups are sums."""
     gram = problem.gram
     return (
-        problem.n >= _LEAST
+        problem.n >= LEAST
         and isinstance(gram, KeptGram)
         and gram.fused is not None
         and gram.kept_rows is None

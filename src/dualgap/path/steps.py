@@ -101,10 +101,11 @@ class _Last:
         return slopes
 
     def follow(self, before: _Last) -> None:
-        """Take note of what has changed since the problem before."""
+        """Take note of what has changed since the problem before (and the first one, of what has after it)."""
         self.wider = before.wider
         if before.value > 0.0 and self.value != before.value and self.step.problem.gram is before.step.problem.gram:
             self.trend = (self.slopes() - before.slopes()) / np.log(self.value / before.value)
+            before.trend = self.trend if before.trend is None else before.trend
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,21 +123,25 @@ def walk(problems: Iterable[tuple[float, DualQP]], goal: Goal, *, ratios: bool =
     Parameters
     ----------
     problems : iterable of (value, DualQP)
-        In the order in which they are solved; made when they are asked for.
+        In the order in which they are solved; made when they are asked for. Each starts from the solution of the one
+        before or from the first one, whichever value is nearer.
     goal : Goal
         What each is solved to.
     ratios : bool
         Whether the values are those of C, so that the lecture's bounds hold between neighbours.
     """
-    last: _Last | None = None
+    known: list[_Last] = []
     for value, problem in problems:
         began = time.perf_counter()
+        last = min(known, key=lambda one: abs(value - one.value), default=None)
+        if last is not None:
+            last.wider = max(one.wider for one in known)
         step, product, error = _solved(problem, goal, last, value / last.value if ratios and last else np.nan, began)
         yield step
         now = _Last(step, value, step.a, product, error)
         if ratios and last is not None and worth_narrowing(problem):
             now.follow(last)
-        last = now
+        known = [now, *known[-1:]]
 
 
 def _solved(
