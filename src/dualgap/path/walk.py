@@ -57,8 +57,9 @@ def svm_path(
     """Solve a machine for many values of one parameter, each from the solution of the one before.
 
     Values are walked through in ascending order; from 4096 samples on those of C from the middle one up, and then from
-    there down: only the first value is solved without a start, and those at the ends are the dearest. The kernel matrix and its rows are kept from one value to the next, but for gamma. A
-    value for which the scaled solution of the one before is proved to meet the goal is not solved at all (`skipped`).
+    there down: only the first value is solved without a start, and those at the ends are the dearest. The kernel matrix
+    and its rows are kept from one value to the next, but for gamma. A value for which the scaled solution of the one
+    before is proved to meet the goal is not solved at all (`skipped`).
 
     Parameters
     ----------
