@@ -16,7 +16,7 @@ from dualgap import Kernel, build, make_gram, solve
 from dualgap import pace as pace_module
 from dualgap.pace import Pace, proof_seconds
 from dualgap.result import Status
-from dualgap.solvers import COMPOSITE_SOLVERS, SOLVERS
+from dualgap.solvers import COMPOSITE_SOLVERS, SOLVERS, ipm
 
 sys.path.insert(0, str(Path(__file__).parent))
 from processor import processor_seconds
@@ -82,6 +82,25 @@ def test_steps_that_would_not_be_done_in_time_are_not_begun():
     assert result.status is Status.TIME_LIMIT
     assert result.iterations == 0
     assert "would have gone beyond" in result.status.message
+
+
+def test_interior_point_steps_are_broken_off(monkeypatch):
+    """What is asked for within a factorisation is answered there, with the point from before the step."""
+    monkeypatch.setattr(ipm, "_LOOK_EACH", 0.0)
+    X, y = noisy(1200)
+    problem = build("c_svc", make_gram(X, Kernel("rbf", gamma=0.05), n_jobs=1), y, C=1.0)
+    events = []
+
+    def callback(event):
+        events.append(event)
+        return len([one for one in events if one.iteration == 2]) == 3
+
+    result = solve(problem, "ipm", gap_tol=1e-9, callback=callback, warn=False)
+    assert result.status is Status.STOPPED
+    assert result.iterations == 2
+    # The first of them is told before the step, the others from within it.
+    assert [one.relative_gap for one in events[-3:]] == [events[-3].relative_gap] * 3
+    assert result.certificate.relative_gap == pytest.approx(events[-3].relative_gap, rel=1e-6)
 
 
 def test_time_is_put_by_for_the_certificate():

@@ -21,6 +21,7 @@ from dualgap import FORMULATIONS, Kernel, build, certify, make_gram, restart_bou
 from dualgap.certificate import exact_gradient
 from dualgap.constraints import FEASIBLE, infeasibility
 from dualgap.path import steps
+from dualgap.path import walk as path_walk
 from dualgap.path.grams import KeptGram, StoredGram, lasting_gram
 from dualgap.solvers import _block_rounding
 
@@ -254,12 +255,59 @@ def test_path_steps_have_more_variables_once_others_have_objected(narrow_steps, 
     monkeypatch.setattr(steps, "narrowed", spy)
     # So few that the first of them cannot be enough.
     monkeypatch.setattr(steps, "NEAREST", 1e-3)
+    monkeypatch.setattr(steps, "NEAREST_EXPECTED", 1e-3)
     X, y = many()
     path = svm_path(X, y, np.geomspace(0.5, 8.0, 5), gamma=0.5, gap_tol=1e-4)
     assert path.relative_gaps.max() <= 1e-4
     assert not all(narrow_steps)
     expected = 1e-3 * 2.0 ** np.cumsum([0, *(not met for met in narrow_steps[:-1])])
     assert shares == expected.tolist()
+
+
+def test_path_steps_expect_slopes_to_go_on_as_they_went(monkeypatch):
+    """What decides which variables are taken is nearer to the slopes at the solution than those at the start are."""
+    X, y = many()
+    expected, slopes = [], []
+
+    def spy_few(problem, goal, start, at, began, trend, wider):
+        expected.append((at.gradient + problem.F @ at.eta, trend))
+        return within_few(problem, goal, start, at, began, trend, wider)
+
+    def spy_walk(*arguments, **options):
+        for step in walk(*arguments, **options):
+            product, _ = steps._product(step.problem, step.a)
+            slopes.append(product + step.problem.f0 + step.problem.F @ step.eta)
+            yield step
+
+    within_few, walk = steps._within_few, steps.walk
+    monkeypatch.setattr(steps, "_within_few", spy_few)
+    monkeypatch.setattr(path_walk, "walk", spy_walk)
+    # From the middle up, then down from it.
+    svm_path(X, y, np.geomspace(0.5, 8.0, 5), gamma=0.5, gap_tol=1e-4)
+    assert [trend is None for _, trend in expected] == [True, False, False, False]
+    for (start, trend), found in zip(expected[1:], slopes[2:], strict=True):
+        near = np.abs(found) < 0.5
+        assert np.mean((trend - found)[near] ** 2) < 0.5 * np.mean((start - found)[near] ** 2)
+
+
+def test_path_from_the_middle_is_the_same_path_by_neighbours(narrow_steps):
+    X, y = many()
+    values = np.geomspace(0.5, 8.0, 6)
+    wanted = values[[3, 0, 5, 1, 4, 2]]
+    path = svm_path(X, y, wanted, gamma=0.5, gap_tol=1e-4)
+    np.testing.assert_array_equal(path.values, wanted)
+    assert path.relative_gaps.max() <= 1e-4
+    assert len(narrow_steps) == 5
+    # The first of all has no bounds; those above it come from below, those below it from above.
+    order = np.argsort(wanted)
+    bounds, objectives = path.bounds[order], path.objectives[order]
+    assert np.isnan(bounds).all(axis=1).tolist() == [False, False, True, False, False, False]
+    ratio = values[1] / values[0]
+    np.testing.assert_allclose(bounds[3:, 1], ratio * objectives[2:-1])
+    np.testing.assert_allclose(bounds[:2, 1], objectives[1:3])
+    rest = np.array([0, 1, 3, 4, 5])
+    assert np.all(bounds[rest, 0] <= objectives[rest])
+    assert np.all(objectives[rest] <= bounds[rest, 1] * (1 + 1e-4))
 
 
 def test_path_steps_within_few_variables_stop_when_the_callback_says_so(narrow_steps):

@@ -13,7 +13,7 @@ from dualgap.certificate import certify, exact_gradient, judge
 from dualgap.constraints import FEASIBLE
 from dualgap.kernels.threads import one_blas_thread
 from dualgap.path.grams import KeptGram, StoredGram
-from dualgap.path.narrowing import MORE, NEAREST, Aim, narrowed, worth_narrowing
+from dualgap.path.narrowing import MORE, NEAREST, NEAREST_EXPECTED, Aim, narrowed, worth_narrowing
 from dualgap.path.starts import multiple, restart_bounds, scaled_start
 from dualgap.result import Certificate, Event, Snapshot, Status
 from dualgap.run import solve
@@ -89,7 +89,23 @@ class _Last:
     a: NDArray[np.float64]
     product: NDArray[np.float64]
     error: NDArray[np.float64]
-    nearest: float = NEAREST
+    # Times as many variables as are taken within a step at first.
+    wider: float = 1.0
+    # What slopes have changed by, for each unit of log C, since the problem before: near the margin they go on so.
+    trend: NDArray[np.float64] | None = None
+
+    def slopes(self) -> NDArray[np.float64]:
+        """``H a + f0 + F eta`` at this solution."""
+        problem = self.step.problem
+        slopes: NDArray[np.float64] = self.product + problem.ridge * self.a + problem.f0 + problem.F @ self.step.eta
+        return slopes
+
+    def follow(self, before: _Last) -> None:
+        """Take note of what has changed since the problem before (and the first one, of what has after it)."""
+        self.wider = before.wider
+        if before.value > 0.0 and self.value != before.value and self.step.problem.gram is before.step.problem.gram:
+            self.trend = (self.slopes() - before.slopes()) / np.log(self.value / before.value)
+            before.trend = self.trend if before.trend is None else before.trend
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,18 +123,25 @@ def walk(problems: Iterable[tuple[float, DualQP]], goal: Goal, *, ratios: bool =
     Parameters
     ----------
     problems : iterable of (value, DualQP)
-        In the order in which they are solved; made when they are asked for.
+        In the order in which they are solved; made when they are asked for. Each starts from the solution of the one
+        before or from the first one, whichever value is nearer.
     goal : Goal
         What each is solved to.
     ratios : bool
         Whether the values are those of C, so that the lecture's bounds hold between neighbours.
     """
-    last: _Last | None = None
+    known: list[_Last] = []
     for value, problem in problems:
         began = time.perf_counter()
+        last = min(known, key=lambda one: abs(value - one.value), default=None)
+        if last is not None:
+            last.wider = max(one.wider for one in known)
         step, product, error = _solved(problem, goal, last, value / last.value if ratios and last else np.nan, began)
         yield step
-        last = _Last(step, value, step.a, product, error, NEAREST if last is None else last.nearest)
+        now = _Last(step, value, step.a, product, error)
+        if ratios and last is not None and worth_narrowing(problem):
+            now.follow(last)
+        known = [now, *known[-1:]]
 
 
 def _solved(
@@ -155,12 +178,13 @@ def _solved(
             if factors and not np.any(problem.e):
                 _hand_over(problem, last, start, factors[0])
             if at is not None and goal.free_to_choose and worth_narrowing(problem) and not np.any(problem.e):
-                found = _within_few(problem, goal, start, at, began, last.nearest)
+                trend = None if last.trend is None else last.slopes() + np.log(ratio) * last.trend
+                found = _within_few(problem, goal, start, at, began, trend, last.wider)
                 if found is not None and goal.met(found.certificate):
                     whole = replace(found, seconds=time.perf_counter() - began, start_gap=start_gap, bounds=bounds)
                     return whole, *_product(problem, found.a)
                 if found is not None:  # others have objected
-                    start, last.nearest = found.a, MORE * last.nearest
+                    start, last.wider = found.a, MORE * last.wider
     result = solve(
         problem,
         goal.solver,
@@ -216,9 +240,18 @@ def _product(problem: DualQP, a: NDArray[np.float64]) -> tuple[NDArray[np.float6
 
 
 def _within_few(
-    problem: DualQP, goal: Goal, start: NDArray[np.float64], at: _At, began: float, nearest: float
+    problem: DualQP,
+    goal: Goal,
+    start: NDArray[np.float64],
+    at: _At,
+    began: float,
+    expected: NDArray[np.float64] | None,
+    wider: float,
 ) -> Step | None:
-    """Solve for the few variables that have something left to do; None where they are not few."""
+    """Solve for the few variables that have something left to do; None where they are not few.
+
+    They are told by the slopes that are `expected` at the solution, where there are such, else by those at the start.
+    """
     before = at.certificate
     # The dual objective can only rise, and the primal one is far from where it will be.
     gap = None if goal.gap_tol is None else goal.gap_tol * abs(before.dual)
@@ -233,7 +266,8 @@ def _within_few(
         )  # fmt: skip
         return goal.callback(event) is True
 
-    found = narrowed(problem, start, at.gradient, at.eta, Aim(gap, goal.tol), asked, nearest)
+    slopes, share = (at.gradient + problem.F @ at.eta, NEAREST) if expected is None else (expected, NEAREST_EXPECTED)
+    found = narrowed(problem, start, at.gradient, slopes, Aim(gap, goal.tol), asked, wider * share)
     if found is None:
         return None
     certificate, eta = certify(problem, found[0], at.eta)

@@ -14,6 +14,7 @@ from dualgap.kernels.functions import Kernel
 from dualgap.kernels.variance import weighted_variance
 from dualgap.path.grams import lasting_gram
 from dualgap.path.held_out import Fold, check_folds, error_of
+from dualgap.path.narrowing import LEAST
 from dualgap.path.result import PathResult
 from dualgap.path.steps import Goal, Step, walk
 from dualgap.result import Event
@@ -55,9 +56,10 @@ def svm_path(
 ) -> PathResult:
     """Solve a machine for many values of one parameter, each from the solution of the one before.
 
-    Values are walked through in ascending order, which is least work: solutions for small C (nu, gamma) are cheap and
-    lead to those for large ones. The kernel matrix and its rows are kept from one value to the next, but for gamma. A
-    value for which the scaled solution of the one before is proved to meet the goal is not solved at all (`skipped`).
+    Values are walked through in ascending order; from 4096 samples on those of C from the middle one up, and then from
+    there down: only the first value is solved without a start, and those at the ends are the dearest. The kernel matrix
+    and its rows are kept from one value to the next, but for gamma. A value for which the scaled solution of the one
+    before is proved to meet the goal is not solved at all (`skipped`).
 
     Parameters
     ----------
@@ -121,6 +123,8 @@ def svm_path(
     watch = _Watch(callback)
     goal = Goal(solver, tol, gap_tol, options, callback=watch if callback else None, warn=warn)
     order = np.argsort(wanted, kind="stable")
+    if parameter == "C" and kernel != "linear" and X.shape[0] >= LEAST:
+        order = _from_the_middle(order)
 
     def along(fold: Fold, goal: Goal) -> Iterator[Step]:
         problems = _problems(source, fold, row, machine, parameter, wanted[order])
@@ -165,6 +169,16 @@ class _Source:
             shape = Kernel(self.kernel, gamma=value, coef0=float(self.coef0), degree=int(self.degree))
             self._made = value, lasting_gram(self.points, shape, cache_size=self.cache_size, n_jobs=self.n_jobs)
         return self._made[1]
+
+
+def _from_the_middle(order: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Up from the middle, then down from it: only the first value is solved without a start, and the ends are dearest.
+
+    At small C most samples are support vectors, at large C they take most steps (ijcnn1, C from 0.1 to 1000: 0.86 s and
+    0.81 s of one thread at the ends, 0.51 s in the middle).
+    """
+    middle = (order.size - 1) // 2
+    return np.concatenate([order[middle:], order[:middle][::-1]])
 
 
 class _Watch:

@@ -6,6 +6,7 @@ as long while another process holds a core. Here one thread of BLAS works on eac
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from scipy.linalg import blas, lapack
@@ -23,13 +24,21 @@ _PANEL, _TILE = 256, 512
 _AT_ONCE = 768
 
 
-def factorise(M: NDArray[np.float64], threads: int) -> bool:
-    """The factor L of ``M = LL'`` into the lower triangle of M (C order), the only one read; False if not definite."""
+def nothing() -> None:
+    """Nothing to do between two panels."""
+
+
+def factorise(M: NDArray[np.float64], threads: int, between: Callable[[], None] = nothing) -> bool:
+    """The factor L of ``M = LL'`` into the lower triangle of M (C order), the only one read; False if not definite.
+
+    `between` is called before each panel, and may raise to break off.
+    """
     n = M.shape[0]
     if n <= _AT_ONCE:
         return _corner(M)
     for start in range(0, n, _PANEL):
         stop = min(start + _PANEL, n)
+        between()
         if not _corner(M[start:stop, start:stop]):
             return False
         if stop < n:

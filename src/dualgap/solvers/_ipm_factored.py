@@ -45,7 +45,7 @@ class FactoredKernel:
     """``K = AA'`` over chosen rows of a factor, dense or CSR, in float64 a block of rows at a time."""
 
     def __init__(self, A: Any, points: NDArray[np.intp], threads: int) -> None:
-        self.threads, self.evaluations = threads, 0
+        self.threads, self.evaluations, self.between = threads, 0, cholesky.nothing
         self.m, self.rank = points.size, int(A.shape[1])
         self.points = None if points.size == A.shape[0] else points
         self.sparse = sp.issparse(A)
@@ -113,7 +113,7 @@ class FactoredKernel:
         for jitter in jitters():
             self.N = N.copy()
             self.N.ravel()[:: N.shape[0] + 1] += jitter * float(np.diagonal(N).max())
-            if cholesky.factorise(self.N, self.threads):
+            if cholesky.factorise(self.N, self.threads, self.between):
                 break
         B = np.hstack([self._dense(self.kept), G[self.kept]])
         self.B_kept = B
@@ -121,7 +121,7 @@ class FactoredKernel:
         for jitter in jitters():
             M = self.C @ self.C.T
             M.ravel()[:: M.shape[0] + 1] += d[self.kept] + jitter * self.largest
-            if cholesky.factorise(M, self.threads):
+            if cholesky.factorise(M, self.threads, self.between):
                 break
         self.M = M
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -30,6 +31,8 @@ class Kernel(Protocol):
     evaluations: int
     threads: int
     step_work: float
+    # Called between pieces of a factorisation; what it raises breaks that off.
+    between: Callable[[], None]
 
     def product(self, b: NDArray[np.float64]) -> NDArray[np.float64]:
         """``K b`` (b may have several columns)."""
@@ -45,7 +48,7 @@ class DenseKernel:
     """A stored kernel matrix, factorised by tiles."""
 
     def __init__(self, gram: Gram, points: NDArray[np.intp], threads: int) -> None:
-        self.m, self.threads = points.size, threads
+        self.m, self.threads, self.between = points.size, threads, cholesky.nothing
         self.K = np.empty((self.m, self.m))
         for start in range(0, self.m, _ROWS):
             self.K[start : start + _ROWS] = gram.block(points[start : start + _ROWS], points)
@@ -69,7 +72,7 @@ class DenseKernel:
                 for start in range(0, self.m, _STRIPE):
                     self.L[start : start + _STRIPE] += G[start : start + _STRIPE] @ G.T
             self.L.ravel()[:: self.m + 1] += d + jitter * self.largest
-            if cholesky.factorise(self.L, self.threads):
+            if cholesky.factorise(self.L, self.threads, self.between):
                 return
 
     def solve(self, right: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -26,8 +26,9 @@ is used only to correct rounded kernel entries.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,6 +56,8 @@ _MOST_ROWS = 5000
 _LOW_RANK = 1 / 3
 # Multiplications and additions a second of a core in a factorisation, from which its time is foretold.
 _SPEED = 3e10
+# Seconds between two looks at limits and interrupts within a step: a factorisation of 5000 rows takes one or two.
+_LOOK_EACH = 0.2
 # Iterations without a hundredth less gap after which the arithmetic is exhausted.
 _PATIENCE = 15
 # How much larger than the iterate's own complementarity the gap of a point on its bounds may be.
@@ -131,21 +134,49 @@ def solve(
     """Minimise; `start` is where the exact gradient corrects that of rounded kernel entries."""
     fallback = feasible_start(problem)  # raises where there is no feasible point at all
     run = _Run(problem, options, fallback, start)
-    iteration = 0
+    iteration, took = 0, 0.0
     while True:
         point, gradient, certificate = run.look()
         violation, feasible = certificate.kkt_violation, certificate.infeasibility <= FEASIBLE
-        evaluations, ahead = run.kernel.evaluations, run.kernel.step_work / (_SPEED * run.kernel.threads)
-        if callback(Snapshot(iteration, point, gradient, None, violation, evaluations, ahead=ahead)):
-            return Outcome(point if feasible else run.best, iteration, Status.STOPPED)
+        ahead = max(took, run.kernel.step_work / (_SPEED * run.kernel.threads))
+        told = Snapshot(iteration, point, gradient, None, violation, run.kernel.evaluations, ahead=ahead)
+        stopped = Outcome(point if feasible else run.best, iteration, Status.STOPPED)
+        if callback(told):
+            return stopped
         # Where a gap is waited for, a violation that is small beside slopes of order one proves nothing.
         if violation <= options.tol and feasible and options.gap_tol is None:
             return Outcome(point, iteration, Status.CONVERGED)
         if 0 <= options.max_iter <= iteration:
             return Outcome(run.best, iteration, Status.MAX_ITER)
-        if run.waited >= _PATIENCE or run.iterate is None or not run.iterate.step():
+        began = time.perf_counter()
+        within = replace(told, gradient=None, objective=-certificate.dual, violation=np.nan, ahead=0.0)
+        run.kernel.between = _Looks(callback, within)
+        try:
+            stalled = run.waited >= _PATIENCE or run.iterate is None or not run.iterate.step()
+        except _BrokenOffError:
+            return stopped
+        if stalled:
             return Outcome(run.best, iteration, Status.STALLED)
+        took = time.perf_counter() - began
         iteration += 1
+
+
+class _BrokenOffError(Exception):
+    """Whoever watches has said to stop, within a step: the iterate is where it was before."""
+
+
+class _Looks:
+    """Asks whether to go on, now and then within a step."""
+
+    def __init__(self, callback: Callable[[Snapshot], bool], told: Snapshot) -> None:
+        self.callback, self.told, self.last = callback, told, time.perf_counter()
+
+    def __call__(self) -> None:
+        if time.perf_counter() - self.last < _LOOK_EACH:
+            return
+        self.last = time.perf_counter()
+        if self.callback(self.told):
+            raise _BrokenOffError
 
 
 class _Run:
