@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dualgap._vector_passes import nonzero
+from dualgap.kernels.compact_rows import compact_rows
 from dualgap.kernels.factor import Factor
 from dualgap.kernels.level_rows import level_rows
 from dualgap.kernels.linear_rows import rows_of
@@ -63,8 +64,7 @@ class LinearGram:
     @cached_property
     def quick_rows(self) -> Rows:
         """The rows for passes over them, packed where that pays; kept, because several problems may share them."""
-        packed = level_rows(self.factor)
-        return rows_of(self.factor) if packed is None else packed
+        return level_rows(self.factor) or compact_rows(self.factor) or rows_of(self.factor)
 
     def block(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> NDArray[np.float64]:
         """A dense block, in float64."""

@@ -4,7 +4,7 @@ A factor is dense (C order) or CSR, float32 or float64, with int32 or int64 indi
 arrays ``indptr, indices, values``; of a dense factor the first two are empty and the values are all of it, row after
 row, so that the same compiled code serves both. Sums are float64 whatever the values are, and a CSR factor is read at 8
 bytes a nonzero where the user gave float32 and int32. Rows of grey levels and the like may be made of blocks of bytes
-instead (`level_rows`), whose arrays have the same three names.
+instead (`level_rows`), whose arrays have the same three names, and text has shorter numbers (`compact_rows`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from dualgap.kernels.block_rows import BLOCK, block_add, block_dot, in_blocks
 from dualgap.kernels.dense_rows import dense_add, dense_dot
-from dualgap.kernels.prefetch import prefetch
+from dualgap.kernels.prefetch import in_a_line, prefetch
 from dualgap.kernels.threads import share
 
 if TYPE_CHECKING:
@@ -33,6 +33,9 @@ CHUNK = 50_000_000
 # Entries of a row that are asked for ahead; further on the processor goes by itself. Nothing beyond the end of a short
 # row: a processor can wait for some sixteen lines at a time, and four more made rows of a9a half as slow again.
 _AHEAD = 64
+# The same of CSR rows in lines of 64 bytes, a fixed number of each: the end of a loop over a row's own lines cannot be
+# foretold and costs 15 ns a row. The last line is asked for again where a row has fewer, which is free.
+_LINES_OF_COLUMNS, _LINES_OF_VALUES = 4, 8
 # What a block of eight bytes costs, in nonzeros of a CSR row.
 _BLOCK_COST = 2
 # Entries from which a product is worth sharing among threads: a tenth of a millisecond.
@@ -45,7 +48,7 @@ class Rows:
 
     Attributes
     ----------
-    indptr, indices : ndarray of int32 or int64
+    indptr, indices : ndarray of int32 or int64, columns perhaps uint16
         Of a CSR matrix, or of one of blocks (see `block_rows`); empty for a dense one.
     values : ndarray of float32 or float64, uint8 for blocks
         The nonzeros, or the dense matrix as one vector.
@@ -153,13 +156,27 @@ def add_row(indptr, indices, values, i, scale, w):  # type: ignore[no-untyped-de
     elif indptr.size == 0:
         dense_add(values, i * w.size, scale, w)
     else:
-        for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+        k, end = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
+        # Four at a time, all columns and values read before the first weight is written: LLVM, which cannot know that
+        # these lie elsewhere, would read each after the write before it.
+        while k + np.uint64(3) < end:
+            first, second = np.uint64(indices[k]), np.uint64(indices[k + np.uint64(1)])
+            third, fourth = np.uint64(indices[k + np.uint64(2)]), np.uint64(indices[k + np.uint64(3)])
+            one, two = np.float64(values[k]), np.float64(values[k + np.uint64(1)])
+            three, four = np.float64(values[k + np.uint64(2)]), np.float64(values[k + np.uint64(3)])
+            w[first] += scale * one
+            w[second] += scale * two
+            w[third] += scale * three
+            w[fourth] += scale * four
+            k += np.uint64(4)
+        while k < end:
             w[np.uint64(indices[k])] += scale * np.float64(values[k])
+            k += np.uint64(1)
 
 
 @nb.njit(cache=True, nogil=True, inline="always")
 def fetch_row(indptr, indices, values, i, d):  # type: ignore[no-untyped-def]
-    """Begin to load row i, every line of its first entries: 8 values or 16 columns fill one."""
+    """Begin to load row i, every line of its first entries."""
     if in_blocks(values):
         first = np.int64(indptr[i])
         end = min(np.int64(indptr[i + 1]), first + _AHEAD)
@@ -169,19 +186,18 @@ def fetch_row(indptr, indices, values, i, d):  # type: ignore[no-untyped-def]
         for k in range(first, end, 8):
             prefetch(values, BLOCK * k)
         prefetch(values, BLOCK * end - 1)
-        return
-    if indptr.size == 0:
+    elif indptr.size == 0:
         first = i * d
         end = first + min(d, _AHEAD)
+        for k in range(first, end, 8):
+            prefetch(values, k)
+        prefetch(values, end - 1)
     else:
-        first = np.int64(indptr[i])
-        end = min(np.int64(indptr[i + 1]), first + _AHEAD)
-        for k in range(first, end, 16):
-            prefetch(indices, k)
-        prefetch(indices, end - 1)
-    for k in range(first, end, 8):
-        prefetch(values, k)
-    prefetch(values, end - 1)
+        first, last = np.int64(indptr[i]), np.int64(indptr[i + 1]) - 1
+        for line in range(_LINES_OF_COLUMNS):
+            prefetch(indices, min(first + line * in_a_line(indices), last))
+        for line in range(_LINES_OF_VALUES):
+            prefetch(values, min(first + line * in_a_line(values), last))
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FUSED)

@@ -8,6 +8,22 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+# Bytes that memory is read in, on nearly every processor; with longer lines some are asked for twice, which is free.
+_LINE = 64
+
+
+@intrinsic  # type: ignore[misc]
+def in_a_line(typing_context: Any, array: Any) -> Any:
+    """How many entries of an array fill a cache line, known when the code is compiled."""
+    if not isinstance(array, types.Array):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        size = context.get_abi_sizeof(context.get_data_type(array.dtype))
+        return ir.Constant(ir.IntType(64), _LINE // size)
+
+    return types.int64(array), codegen
+
 
 @intrinsic  # type: ignore[misc]
 def prefetch(typing_context: Any, array: Any, index: Any) -> Any:

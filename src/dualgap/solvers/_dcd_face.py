@@ -151,7 +151,9 @@ class Faces:
         arrays, places = rows.arrays, points
         if self.number.size:
             pointers = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
-            indices, values = np.empty(entries, dtype=np.int32), np.empty(entries, dtype=rows.values.dtype)
+            # Columns are numbered below their number: what held them before holds them now.
+            short = np.uint16 if rows.indices.dtype == np.uint16 else np.int32
+            indices, values = np.empty(entries, dtype=short), np.empty(entries, dtype=rows.values.dtype)
             columns = np.empty(min(rows.d, entries), dtype=np.int32)
             used = gather(*rows.arrays, points, pointers, self.number, indices, values, columns)
             columns, arrays, places = columns[:used], (pointers, indices, values), np.arange(chosen.size)
