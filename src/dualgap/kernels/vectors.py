@@ -33,6 +33,8 @@ AVX512 = "+avx512f" in _FOUND
 FMA = AVX512 or {"+avx2", "+fma"} <= _FOUND
 # Tiles of bf16 numbers and of bytes; whether the system lets a process use them is for `kernels.matrix_unit` to ask.
 MATRIX_UNIT = {"+amx-tile", "+amx-bf16", "+amx-int8"} <= _FOUND
+# Sums of products of four bytes, or of two 16-bit numbers, into each 32-bit lane: `vpdpbusd` and `vpdpwssd` (VNNI).
+WORD_PRODUCTS = AVX512 and "+avx512vnni" in _FOUND
 # Bytes of the widest register; 16 (SSE, NEON) is what every 64-bit CPU has.
 _BYTES = 64 if AVX512 else 32 if "+avx2" in _FOUND else 16
 

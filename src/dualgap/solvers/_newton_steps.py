@@ -10,7 +10,7 @@ moves by ``g + p``, and only rows whose answers are clipped before or after are 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,6 +34,13 @@ _SEARCH_MOST = 40
 KEPT_MOST = 2000
 # Variables in a part of a pass: half a millisecond.
 _PART = 1 << 17
+
+
+def factor_of(gram: Any, n_jobs: int | None = None) -> Factor:
+    """The factor of a Gram matrix, with the rows that it packs for passes, if it does."""
+    constant = getattr(gram, "constant", 0.0) ** 0.5
+    packed = (lambda: gram.quick_rows) if hasattr(type(gram), "quick_rows") else None
+    return Factor(gram.factor, constant, n_jobs, packed)
 
 
 class Steps:
@@ -69,7 +76,7 @@ class Steps:
     def __init__(self, problem: DualQP, a: NDArray[np.float64], n_jobs: int | None) -> None:
         gram, n = problem.gram, problem.n
         self.problem, self.a = problem, a
-        self.factor = Factor(gram.factor, getattr(gram, "constant", 0.0) ** 0.5, n_jobs)
+        self.factor = factor_of(gram, n_jobs)
         self.threads = thread_count(n_jobs)
         points = problem.points
         self.rows = None if points.size == self.factor.n else points

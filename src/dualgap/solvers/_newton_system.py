@@ -156,9 +156,8 @@ class System:
 
 def cost_of_features(factor: Factor, rows: int) -> float:
     """Nanoseconds of a system over the features, of whose matrix so many rows of A must be added up."""
-    d, length = factor.d, factor.row_length
-    each = _SPARSE if factor.sparse else _DENSE
-    return 0.5 * length * length * rows * each + _FACTORISE * d**3 / 3 if d <= _SQUARE_MOST else np.inf
+    d = factor.d
+    return factor.cross_cost() * rows + _FACTORISE * d**3 / 3 if d <= _SQUARE_MOST else np.inf
 
 
 def cost_of_rows(factor: Factor, free: int) -> float:
@@ -188,13 +187,15 @@ def weighted_cross(
 ) -> NDArray[np.float64]:
     """``Z' diag(weights) Z``, ``Z = [B F]``, for variables of these points, signs and constraints; None: weights 1."""
     d, k = factor.d, F.shape[1]
+    cross = factor.cross(points, weights)
+    if k == 0:
+        return cross
     out = np.empty((d + k, d + k))
-    out[:d, :d] = factor.cross(points, weights)
-    if k:
-        weighted = F if weights is None else weights[:, None] * F
-        for c in range(k):
-            out[:d, d + c] = out[d + c, :d] = factor.transposed(sign * weighted[:, c], points)
-        out[d:, d:] = F.T @ weighted
+    out[:d, :d] = cross
+    weighted = F if weights is None else weights[:, None] * F
+    for c in range(k):
+        out[:d, d + c] = out[d + c, :d] = factor.transposed(sign * weighted[:, c], points)
+    out[d:, d:] = F.T @ weighted
     return out
 
 

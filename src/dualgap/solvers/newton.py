@@ -39,11 +39,10 @@ import numpy as np
 
 from dualgap.constraints import InfeasibleProblemError, feasible_start
 from dualgap.feasibility import Basis, orthonormal, restored
-from dualgap.kernels.factor import Factor
 from dualgap.multipliers import best_multipliers
 from dualgap.problem import DualQP
 from dualgap.result import Outcome, Snapshot, Status
-from dualgap.solvers._newton_steps import Steps
+from dualgap.solvers._newton_steps import Steps, factor_of
 from dualgap.solvers._newton_system import System
 
 if TYPE_CHECKING:
@@ -115,7 +114,7 @@ def solve(
 
 def expected_seconds(problem: DualQP, a: NDArray[np.float64]) -> float:
     """A guess at what a run from `a` takes, for whoever must choose: steps times products and systems."""
-    factor = Factor(problem.gram.factor)
+    factor = factor_of(problem.gram)
     free = np.flatnonzero((a > problem.lo) & (a < problem.hi))
     system = System(factor, problem.index[free], problem.sign[free], problem.F[free], np.ones(free.size), 1.0)
     return _EXPECTED_STEPS * (3.0 * factor.product_seconds() + system.seconds())
