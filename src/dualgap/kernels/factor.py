@@ -87,6 +87,11 @@ class Factor:
         rows = self._packed() if pays and self._packed is not None else None
         return rows if rows is not None and rows.in_blocks else None
 
+    @property
+    def _read(self) -> Rows:
+        """The rows that products read: blocks of bytes where there are any, half as long."""
+        return self._rows if self._levels is None else self._levels
+
     def _own_cross_cost(self) -> float:
         """Nanoseconds of the outer product of a row with itself, both halves counted."""
         return self.row_length**2 * (_SPARSE_COST if self.sparse else _DENSE_COST)
@@ -109,8 +114,10 @@ class Factor:
         signs = _UNIT if sign is None else sign
         chosen = _ALL if rows is None else rows
         shift = self.constant * float(p[-1]) if self.d > self.features else 0.0
-        weights = np.ascontiguousarray(p[: self.features])
-        arrays = self._rows.arrays
+        rows_read = self._read
+        weights = np.zeros(rows_read.d)
+        weights[: self.features] = p[: self.features]
+        arrays = rows_read.arrays
 
         def part(begin: int, end: int) -> None:
             _products(*arrays, weights, shift, chosen, signs, begin, end, out)
@@ -124,15 +131,15 @@ class Factor:
         out = np.zeros(self.d)
         if count == 0:
             return out
-        arrays = self._rows.arrays
+        arrays = self._read.arrays
         step = max(self._step(count), -(-count // _SUMS))
-        sums = np.zeros((-(-count // step), self.features))
+        sums = np.zeros((-(-count // step), self._read.d))
 
         def part(begin: int, end: int) -> None:
             _transposed(*arrays, c, rows, begin, end, sums[begin // step])
 
         share_parts(part, count, step, self.threads)
-        out[: self.features] = sums.sum(axis=0)
+        out[: self.features] = sums.sum(axis=0)[: self.features]
         if self.d > self.features:
             out[-1] = self.constant * float(c.sum())
         return out
@@ -143,9 +150,9 @@ class Factor:
         """``A[rows]' (sign * a)``; rows whose entry of `a` is 0 are not read."""
         count = len(rows)
         out = np.zeros(self.d)
-        arrays = self._rows.arrays
+        arrays = self._read.arrays
         step = max(self._step(count), -(-count // _SUMS))
-        sums = np.zeros((-(-count // step), self.features))
+        sums = np.zeros((-(-count // step), self._read.d))
         totals = np.zeros(len(sums))
 
         def part(begin: int, end: int) -> None:
@@ -153,7 +160,7 @@ class Factor:
             totals[number] = _combined(*arrays, a, sign, rows, begin, end, sums[number])
 
         share_parts(part, count, step, self.threads)
-        out[: self.features] = sums.sum(axis=0)
+        out[: self.features] = sums.sum(axis=0)[: self.features]
         if self.d > self.features:
             out[-1] = self.constant * float(totals.sum())
         return out

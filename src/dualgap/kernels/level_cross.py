@@ -1,7 +1,7 @@
 """Cross products ``sum of x_i x_i'`` of rows of grey levels, by instructions that multiply bytes (AVX-512 VNNI).
 
-With ``x = step k`` and whole levels k from 0 to 255 (see `level_rows`) the sum is ``step^2`` times one of whole numbers.
-An instruction adds four products of bytes to each of sixteen int32 sums; the four are four rows here. One of its sides
+With ``x = step k`` and levels k from 0 to 255 (see `level_rows`) the sum is ``step^2`` times one of whole numbers. An
+instruction adds four products of bytes to each of sixteen int32 sums; the four are four rows here. One of its sides
 is signed, so that 128 is taken off there and put back afterwards::
 
     sum_i k_ij (k_il - 128) = sum_i k_ij k_il - 128 sum_i k_ij
@@ -24,7 +24,7 @@ from numba.extending import intrinsic
 from dualgap.kernels.block_rows import BLOCK
 from dualgap.kernels.memory import scratch
 from dualgap.kernels.threads import share
-from dualgap.kernels.vectors import WORD_PRODUCTS, INT32, INT64, pointer
+from dualgap.kernels.vectors import INT32, INT64, WORD_PRODUCTS, pointer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -144,10 +144,12 @@ def _add_tile(typing_context, plain, turned, at, count, j, k, side, square):
 
 @nb.njit(cache=True, nogil=True)
 def _add_cross(starts, columns, words, rows, begin, end, side, stride, plain, turned, counts, square):
-    """Add the turned products of rows ``rows[begin:end]`` to the lower half of a square, and their levels to `counts`."""
+    """Add turned products of rows ``rows[begin:end]`` to the lower half of a square, and their levels to `counts`."""
     at = np.empty(_ROWS // _WORD, dtype=np.int64)
     for first in range(begin, end, _ROWS):
-        groups = _spread(starts, columns, words, rows, first, min(end, first + _ROWS), side, stride, plain, turned, counts)
+        groups = _spread(
+            starts, columns, words, rows, first, min(end, first + _ROWS), side, stride, plain, turned, counts
+        )
         for j in range(0, side, _LINES):
             used = 0
             for group in range(groups):
@@ -162,7 +164,7 @@ def _add_cross(starts, columns, words, rows, begin, end, side, stride, plain, tu
 
 @nb.njit(cache=True, nogil=True)
 def _spread(starts, columns, words, rows, begin, end, side, stride, plain, turned, counts):
-    """Put rows side by side, four in a word, as they are and with 128 taken off; returns how many words a column has."""
+    """Put rows side by side, four in a word, as they are and with 128 taken off; returns the words of a column."""
     blocks = side // BLOCK
     line = np.empty(_WORD * blocks, dtype=np.uint64)
     levels = line.view(np.uint8)

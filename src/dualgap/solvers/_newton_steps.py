@@ -19,7 +19,7 @@ from dualgap.kernels.threads import share_parts, thread_count
 from dualgap.solvers import _newton_even as evenly
 from dualgap.solvers import _newton_smooth as smooth
 from dualgap.solvers._newton_kept import KeptCross
-from dualgap.solvers._newton_system import System, best_by_features, damping, solve_by_features
+from dualgap.solvers._newton_system import System, cost_of_features, damping, least_cost, solve_by_features
 from dualgap.solvers._newton_terms import advance, along, settle
 
 if TYPE_CHECKING:
@@ -205,14 +205,25 @@ class Steps:
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], bool]:
         """Newton's step for the weights and the multipliers, and whether it solves its system to rounding."""
         p, typical = self.problem, float(self.give[0])
-        if self.factor.d <= KEPT_MOST and best_by_features(self.factor, self.kept.compare(self.t), self.kept.free):
-            scale = self._scale()
-            G = self.kept.matrix(None if self.uniform else self.give, scale)
-            return *solve_by_features(G, scale, damping(typical), g, g_eta), True
+        cost = np.inf
+        if self.factor.d <= KEPT_MOST:
+            cost = cost_of_features(self.factor, self.kept.compare(self.t))
+            if cost <= least_cost(self.factor, self.kept.free):
+                return *self._kept_direction(typical, g, g_eta), True
         J = np.flatnonzero((self.t > p.lo) & (self.t < p.hi))
         give = self.give[J] if self.give.size > 1 else np.full(J.size, typical)
         system = System(self.factor, p.index[J], p.sign[J], p.F[J], give, typical)
+        if J.size and cost <= system.cost_of_others():
+            return *self._kept_direction(typical, g, g_eta), True
         return *system.solve(g, g_eta), False
+
+    def _kept_direction(
+        self, typical: float, g: NDArray[np.float64], g_eta: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The step by the matrix over the features that is kept."""
+        scale = self._scale()
+        G = self.kept.matrix(None if self.uniform else self.give, scale)
+        return solve_by_features(G, scale, damping(typical), g, g_eta)
 
     def _advance(self, length: float) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """Slopes and answers a step further on; which answers moved, and by how much, beyond what is expected."""

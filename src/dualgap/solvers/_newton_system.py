@@ -12,6 +12,7 @@ With ``q = D (B p + F eta)`` the same is a system over J: ``(BB' + 1/D) q - F et
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -67,7 +68,7 @@ class System:
         costs = {
             self._cost_of_features(): self._by_features,
             self._cost_of_rows(): self._by_rows,
-            self._cost_of_steps(): self._by_steps,
+            self._cost_of_steps: self._by_steps,
         }
         return costs[min(costs)](g, g_eta)
 
@@ -87,6 +88,7 @@ class System:
     def _cost_of_rows(self) -> float:
         return cost_of_rows(self.factor, self.points.size)
 
+    @cached_property
     def _cost_of_steps(self) -> float:
         """Steps of conjugate gradients grow with the root of the condition number."""
         least = min(self._cost_of_features(), self._cost_of_rows())
@@ -95,6 +97,10 @@ class System:
             return np.inf  # not even that few would pay
         steps = min(float(_CG_MOST), 3.0 * np.sqrt(1.0 + self._largest_eigenvalue() * float(self.D.max())))
         return each * max(steps, float(_FEW_STEPS))
+
+    def cost_of_others(self) -> float:
+        """Of whichever way is the quickest that does without a matrix over the features."""
+        return min(self._cost_of_rows(), self._cost_of_steps)
 
     def _largest_eigenvalue(self) -> float:
         """Of BB', from some of its rows."""
@@ -172,10 +178,9 @@ def cost_of_a_step(factor: Factor, free: int) -> float:
     return 2.0 * factor.row_length * free * (_SPARSE if factor.sparse else _STREAMED)
 
 
-def best_by_features(factor: Factor, rows: int, free: int) -> bool:
-    """Whether no other way can be quicker than a matrix over the features for which so many rows must be read."""
-    cost = cost_of_features(factor, rows)
-    return cost <= cost_of_rows(factor, free) and cost <= _FEW_STEPS * cost_of_a_step(factor, free)
+def least_cost(factor: Factor, free: int) -> float:
+    """Nanoseconds that so many free variables take at least where there is no matrix over the features."""
+    return min(cost_of_rows(factor, free), _FEW_STEPS * cost_of_a_step(factor, free))
 
 
 def weighted_cross(
