@@ -25,6 +25,7 @@ import scipy.sparse as sp
 
 from dualgap.kernels import level_cross
 from dualgap.kernels.cross_tiles import add_cross, padded
+from dualgap.kernels.halves import complete
 from dualgap.kernels.linear_rows import FUSED, Rows, add_row, dot_row, rows_of
 from dualgap.kernels.threads import share_parts, thread_count
 
@@ -168,16 +169,18 @@ class Factor:
     def cross(self, rows: NDArray[np.intp], weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
         """``A[rows]' diag(weights) A[rows]`` for non-negative weights (ones where None), symmetric."""
         d, f = self.d, self.features
-        out = np.empty((d, d))
         if weights is None and self._levels is not None:
-            level_cross.level_cross(self._levels, rows, self.threads, out[:f, :f])
+            square = np.empty((f, f))
+            level_cross.level_cross(self._levels, rows, self.threads, square)
         else:
-            out[:f, :f] = self._own_cross(rows, weights)
-        if d > f:
-            each = np.ones(len(rows)) if weights is None else weights
-            column = self.transposed(each, rows)
-            out[:f, f] = out[f, :f] = self.constant * column[:f]
-            out[f, f] = self.constant**2 * float(each.sum())
+            square = self._own_cross(rows, weights)
+        if d == f:
+            return square
+        each = np.ones(len(rows)) if weights is None else weights
+        out = np.empty((d, d))
+        out[:f, :f] = square
+        out[:f, f] = out[f, :f] = self.constant * self.transposed(each, rows)[:f]
+        out[f, f] = self.constant**2 * float(each.sum())
         return out
 
     def _own_cross(self, rows: NDArray[np.intp], weights: NDArray[np.float64] | None) -> NDArray[np.float64]:
@@ -198,7 +201,9 @@ class Factor:
         share_parts(part, len(rows), step, self.threads)
         square = squares.sum(axis=0) if len(squares) > 1 else squares[0]
         square = square[:f, :f]
-        return np.tril(square) + np.tril(square, -1).T if self.sparse or tiled else square
+        if self.sparse or tiled:
+            complete(square, 1.0)
+        return square
 
     def _sparse_part(self, rows: Any, weights: Any, begin: int, end: int, square: NDArray[np.float64]) -> None:
         A = self.A

@@ -22,6 +22,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from dualgap.kernels.block_rows import BLOCK
+from dualgap.kernels.halves import complete
 from dualgap.kernels.memory import scratch
 from dualgap.kernels.threads import share
 from dualgap.kernels.vectors import INT32, INT64, WORD_PRODUCTS, pointer
@@ -82,7 +83,7 @@ def level_cross(rows: Rows, chosen: NDArray[np.intp], threads: int, out: NDArray
         for number in range(parts):
             _fold(squares[number], side, counts[number], out)
     step = float(rows.values[:8].view(np.float64)[0])
-    _finish(step * step, out)
+    complete(out, step * step)
 
 
 def _squares(parts: int, side: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
@@ -194,16 +195,3 @@ def _fold(square, side, counts, out):
         back = _BACK * counts[j]
         for k in range(j + 1):
             out[j, k] += square[j * side + k] + back
-
-
-@nb.njit(cache=True, nogil=True)
-def _finish(scale, out):
-    """Scale the lower half of a square, and write it to both."""
-    n = out.shape[0]
-    for first in range(0, n, BLOCK):
-        last = min(first + BLOCK, n)
-        for k in range(last):  # eight lines at a time: their other halves lie side by side
-            for j in range(max(first, k), last):
-                value = scale * out[j, k]
-                out[j, k] = value
-                out[k, j] = value
