@@ -42,7 +42,7 @@ _SQUARES, _SQUARE_BYTES = 8, 1 << 27
 # entry of a square those from which it is worth a square of its own, which must be added up.
 _WORTH_A_PART, _WORTH_A_SQUARE = 500_000, 8
 # Nanoseconds a multiplication takes in a cross product of sparse rows, and in one of BLAS.
-_SPARSE_COST, _DENSE_COST = 1.2, 0.1
+SPARSE_COST, DENSE_COST = 1.2, 0.1
 
 
 class Factor:
@@ -95,12 +95,12 @@ class Factor:
 
     def _own_cross_cost(self) -> float:
         """Nanoseconds of the outer product of a row with itself, both halves counted."""
-        return self.row_length**2 * (_SPARSE_COST if self.sparse else _DENSE_COST)
+        return self.row_length**2 * (SPARSE_COST if self.sparse else DENSE_COST)
 
-    def cross_cost(self) -> float:
-        """Nanoseconds that a row takes in a cross product without weights."""
-        whole = self._own_cross_cost() if self._levels is None else level_cross.BYTE_COST * self.features**2
-        return 0.5 * whole
+    def cross_cost(self, *, weighted: bool = False) -> float:
+        """Nanoseconds that a row takes in a cross product."""
+        by_bytes = not weighted and self._levels is not None
+        return 0.5 * (level_cross.BYTE_COST * self.features**2 if by_bytes else self._own_cross_cost())
 
     def products(
         self,

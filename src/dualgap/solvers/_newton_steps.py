@@ -207,7 +207,7 @@ class Steps:
         p, typical = self.problem, float(self.give[0])
         cost = np.inf
         if self.factor.d <= KEPT_MOST:
-            cost = cost_of_features(self.factor, self.kept.compare(self.t))
+            cost = cost_of_features(self.factor, self.kept.compare(self.t), weighted=not self.uniform)
             if cost <= least_cost(self.factor, self.kept.free):
                 return *self._kept_direction(typical, g, g_eta), True
         J = np.flatnonzero((self.t > p.lo) & (self.t < p.hi))

@@ -19,6 +19,8 @@ import numpy as np
 import scipy.linalg as sla
 from scipy.linalg import lapack
 
+from dualgap.kernels.factor import DENSE_COST, SPARSE_COST
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -26,9 +28,8 @@ if TYPE_CHECKING:
 
     Pair = tuple[NDArray[np.float64], NDArray[np.float64]]
 
-# Nanoseconds a multiplication takes in a sparse product, in one of BLAS, in a matrix times a vector (which waits for
-# memory), and in a factorisation.
-_SPARSE, _DENSE, _STREAMED, _FACTORISE = 1.2, 0.1, 0.3, 0.07
+# Nanoseconds a multiplication takes in a matrix times a vector (which waits for memory), and in a factorisation.
+_STREAMED, _FACTORISE = 0.3, 0.07
 # Above this size a square is not stored: 6000 are 0.3 GB.
 _SQUARE_MOST = 6000
 # Conjugate gradients: steps at most, and the largest eigenvalue of BB' as a share of its trace, estimated by this many
@@ -80,10 +81,15 @@ class System:
     def _damping(self) -> float:
         return damping(self.scale)
 
+    @cached_property
+    def _even(self) -> bool:
+        """Whether all free variables have the same weight, which then is left out of the cross product."""
+        return bool(np.all(self.D[:1] == self.D))
+
     # -- costs, in nanoseconds -----------------------------------------------------------------------------------
 
     def _cost_of_features(self) -> float:
-        return cost_of_features(self.factor, self.points.size)
+        return cost_of_features(self.factor, self.points.size, weighted=not self._even)
 
     def _cost_of_rows(self) -> float:
         return cost_of_rows(self.factor, self.points.size)
@@ -120,8 +126,9 @@ class System:
     # -- three ways ----------------------------------------------------------------------------------------------
 
     def _by_features(self, g: NDArray[np.float64], g_eta: NDArray[np.float64]) -> Pair:
-        G = weighted_cross(self.factor, self.points, self.sign, self.F, self.D)
-        return solve_by_features(G, 1.0, self._damping, g, g_eta)
+        scale = float(self.D[0]) if self._even else 1.0
+        G = weighted_cross(self.factor, self.points, self.sign, self.F, None if self._even else self.D)
+        return solve_by_features(G, scale, self._damping, g, g_eta)
 
     def _by_rows(self, g: NDArray[np.float64], g_eta: NDArray[np.float64]) -> Pair:
         k = self.F.shape[1]
@@ -160,22 +167,22 @@ class System:
         return x[:d], x[d:]
 
 
-def cost_of_features(factor: Factor, rows: int) -> float:
+def cost_of_features(factor: Factor, rows: int, *, weighted: bool = False) -> float:
     """Nanoseconds of a system over the features, of whose matrix so many rows of A must be added up."""
     d = factor.d
-    return factor.cross_cost() * rows + _FACTORISE * d**3 / 3 if d <= _SQUARE_MOST else np.inf
+    return factor.cross_cost(weighted=weighted) * rows + _FACTORISE * d**3 / 3 if d <= _SQUARE_MOST else np.inf
 
 
 def cost_of_rows(factor: Factor, free: int) -> float:
     """Nanoseconds of a system over so many free variables."""
     # A product of two sparse matrices costs some three times as much as one with a vector.
-    each = 3 * _SPARSE if factor.sparse else _DENSE
+    each = 3 * SPARSE_COST if factor.sparse else DENSE_COST
     return factor.row_length * free * free * each + _FACTORISE * free**3 / 3 if free <= _SQUARE_MOST else np.inf
 
 
 def cost_of_a_step(factor: Factor, free: int) -> float:
     """Nanoseconds of one step of conjugate gradients."""
-    return 2.0 * factor.row_length * free * (_SPARSE if factor.sparse else _STREAMED)
+    return 2.0 * factor.row_length * free * (SPARSE_COST if factor.sparse else _STREAMED)
 
 
 def least_cost(factor: Factor, free: int) -> float:
