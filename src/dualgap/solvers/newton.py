@@ -234,7 +234,10 @@ class _Run(Steps):
             self.gap = left + self.lack
             primal = 0.5 * float(self.w @ self.w) + float(p.e @ self.eta) - self.least
             self.solved = solved = left <= self.share * self.lack
-            if self._enough(g, primal) or (self.violation <= 0.5 * options.tol and solved):
+            enough = self._enough(g, primal)
+            if (solved or enough) and self._wake():
+                continue
+            if enough or (self.violation <= 0.5 * options.tol and solved):
                 done = self._look()
                 if done is not None or (solved and self.precise()):
                     return done
@@ -246,9 +249,10 @@ class _Run(Steps):
                 return Outcome(self.shown, self.iteration, Status.STOPPED)
             if 0 <= options.max_iter <= self.iteration:
                 return Outcome(self.shown, self.iteration, Status.MAX_ITER)
-            if not self._step(g, g_eta):
+            if not self._step(g, g_eta) and not self._wake():
                 break
         self.near = False
+        self._wake()
         # A smooth problem has one round, and a point no step can move is as good as it gets.
         self.solved = self.solved or self.smooth or self.iteration < begun + _STEPS_MOST
         return self._look()
