@@ -23,7 +23,7 @@ are large; over the features its matrix is kept from step to step, and changed b
 ceased to be. Cost of an iteration: one product with A, one with the changed rows of A', and the system. Where the loss
 is squared these are the rows that ceased or began to count: the sum of the others follows from the system. Use it for
 linear problems to any accuracy; equality constraints (an exact bias, one-class models, semi-parametric functions) are a
-few more coordinates.
+few more coordinates. Late rounds of the hinge loss read only the rows whose answers may change (`_newton_awake`).
 
 References: Yan and Li, "An efficient augmented Lagrangian method for support vector machine" (2020); Rockafellar
 (1976).
