@@ -15,14 +15,18 @@ whole.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numba as nb
 import numpy as np
 import scipy.sparse as sp
 
+from dualgap.kernels import level_cross
 from dualgap.kernels.cross_tiles import add_cross, padded
-from dualgap.kernels.linear_rows import FUSED, add_row, dot_row, rows_of
+from dualgap.kernels.halves import complete
+from dualgap.kernels.linear_rows import FUSED, Rows, add_row, dot_row, rows_of
 from dualgap.kernels.threads import share_parts, thread_count
 
 if TYPE_CHECKING:
@@ -37,6 +41,8 @@ _SQUARES, _SQUARE_BYTES = 8, 1 << 27
 # Multiplications from which a part of a cross product is worth handing out: a tenth of a millisecond; and for each
 # entry of a square those from which it is worth a square of its own, which must be added up.
 _WORTH_A_PART, _WORTH_A_SQUARE = 500_000, 8
+# Nanoseconds a multiplication takes in a cross product of sparse rows, and in one of BLAS.
+SPARSE_COST, DENSE_COST = 1.2, 0.1
 
 
 class Factor:
@@ -50,10 +56,15 @@ class Factor:
         Where positive, one more column of this value is meant (a penalised bias).
     n_jobs : int or None
         Threads.
+    packed : callable or None
+        Makes the same rows for passes over them, maybe blocks of bytes (`level_rows`), of which cross products are
+        quicker; called where these would pay.
     """
 
-    def __init__(self, A: Any, constant: float = 0.0, n_jobs: int | None = None) -> None:
-        self.A = A
+    def __init__(
+        self, A: Any, constant: float = 0.0, n_jobs: int | None = None, packed: Callable[[], Rows] | None = None
+    ) -> None:
+        self.A, self._packed = A, packed
         self.sparse = sp.issparse(A)
         self.n, self.features = A.shape
         self.constant = float(constant)
@@ -70,6 +81,27 @@ class Factor:
         """What a product with the whole matrix takes, roughly: an entry waits for memory, a sparse one for a weight."""
         return 1e-9 * self.n * self.row_length * (1.2 if self.sparse else 0.5) / self.threads
 
+    @cached_property
+    def _levels(self) -> Rows | None:
+        """The rows as blocks of bytes, where they are levels and cross products of these are the quickest."""
+        pays = level_cross.available() and self._own_cross_cost() > level_cross.BYTE_COST * self.features**2
+        rows = self._packed() if pays and self._packed is not None else None
+        return rows if rows is not None and rows.in_blocks else None
+
+    @property
+    def _read(self) -> Rows:
+        """The rows that products read: blocks of bytes where there are any, half as long."""
+        return self._rows if self._levels is None else self._levels
+
+    def _own_cross_cost(self) -> float:
+        """Nanoseconds of the outer product of a row with itself, both halves counted."""
+        return self.row_length**2 * (SPARSE_COST if self.sparse else DENSE_COST)
+
+    def cross_cost(self, *, weighted: bool = False) -> float:
+        """Nanoseconds that a row takes in a cross product."""
+        by_bytes = not weighted and self._levels is not None
+        return 0.5 * (level_cross.BYTE_COST * self.features**2 if by_bytes else self._own_cross_cost())
+
     def products(
         self,
         p: NDArray[np.float64],
@@ -83,8 +115,10 @@ class Factor:
         signs = _UNIT if sign is None else sign
         chosen = _ALL if rows is None else rows
         shift = self.constant * float(p[-1]) if self.d > self.features else 0.0
-        weights = np.ascontiguousarray(p[: self.features])
-        arrays = self._rows.arrays
+        rows_read = self._read
+        weights = np.zeros(rows_read.d)
+        weights[: self.features] = p[: self.features]
+        arrays = rows_read.arrays
 
         def part(begin: int, end: int) -> None:
             _products(*arrays, weights, shift, chosen, signs, begin, end, out)
@@ -98,15 +132,15 @@ class Factor:
         out = np.zeros(self.d)
         if count == 0:
             return out
-        arrays = self._rows.arrays
+        arrays = self._read.arrays
         step = max(self._step(count), -(-count // _SUMS))
-        sums = np.zeros((-(-count // step), self.features))
+        sums = np.zeros((-(-count // step), self._read.d))
 
         def part(begin: int, end: int) -> None:
             _transposed(*arrays, c, rows, begin, end, sums[begin // step])
 
         share_parts(part, count, step, self.threads)
-        out[: self.features] = sums.sum(axis=0)
+        out[: self.features] = sums.sum(axis=0)[: self.features]
         if self.d > self.features:
             out[-1] = self.constant * float(c.sum())
         return out
@@ -117,9 +151,9 @@ class Factor:
         """``A[rows]' (sign * a)``; rows whose entry of `a` is 0 are not read."""
         count = len(rows)
         out = np.zeros(self.d)
-        arrays = self._rows.arrays
+        arrays = self._read.arrays
         step = max(self._step(count), -(-count // _SUMS))
-        sums = np.zeros((-(-count // step), self.features))
+        sums = np.zeros((-(-count // step), self._read.d))
         totals = np.zeros(len(sums))
 
         def part(begin: int, end: int) -> None:
@@ -127,7 +161,7 @@ class Factor:
             totals[number] = _combined(*arrays, a, sign, rows, begin, end, sums[number])
 
         share_parts(part, count, step, self.threads)
-        out[: self.features] = sums.sum(axis=0)
+        out[: self.features] = sums.sum(axis=0)[: self.features]
         if self.d > self.features:
             out[-1] = self.constant * float(totals.sum())
         return out
@@ -135,7 +169,23 @@ class Factor:
     def cross(self, rows: NDArray[np.intp], weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
         """``A[rows]' diag(weights) A[rows]`` for non-negative weights (ones where None), symmetric."""
         d, f = self.d, self.features
-        out = np.zeros((d, d))
+        if weights is None and self._levels is not None:
+            square = np.empty((f, f))
+            level_cross.level_cross(self._levels, rows, self.threads, square)
+        else:
+            square = self._own_cross(rows, weights)
+        if d == f:
+            return square
+        each = np.ones(len(rows)) if weights is None else weights
+        out = np.empty((d, d))
+        out[:f, :f] = square
+        out[:f, f] = out[f, :f] = self.constant * self.transposed(each, rows)[:f]
+        out[f, f] = self.constant**2 * float(each.sum())
+        return out
+
+    def _own_cross(self, rows: NDArray[np.intp], weights: NDArray[np.float64] | None) -> NDArray[np.float64]:
+        """The same for the features alone, from the rows as they are."""
+        f = self.features
         # Every part has a square of its own: as many as fit, few enough to be long, and worth adding up.
         parts = min(_SQUARES, max(1, _SQUARE_BYTES // (8 * f * f)))
         worth = int(max(_WORTH_A_PART, _WORTH_A_SQUARE * f * f) / self.row_length**2)
@@ -151,13 +201,9 @@ class Factor:
         share_parts(part, len(rows), step, self.threads)
         square = squares.sum(axis=0) if len(squares) > 1 else squares[0]
         square = square[:f, :f]
-        out[:f, :f] = np.tril(square) + np.tril(square, -1).T if self.sparse or tiled else square
-        if d > f:
-            each = np.ones(len(rows)) if weights is None else weights
-            column = self.transposed(each, rows)
-            out[:f, f] = out[f, :f] = self.constant * column[:f]
-            out[f, f] = self.constant**2 * float(each.sum())
-        return out
+        if self.sparse or tiled:
+            complete(square, 1.0)
+        return square
 
     def _sparse_part(self, rows: Any, weights: Any, begin: int, end: int, square: NDArray[np.float64]) -> None:
         A = self.A

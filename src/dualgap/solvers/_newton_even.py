@@ -71,8 +71,7 @@ def advance(raw, s, t, give, move, length, top, begin, end, turned, rest, sums):
         sums[0] += part[0]
         sums[1] += part[1]
         sums[2] = max(sums[2], part[2])
-        for i in range(first, last):
-            if rest[i] != 0.0:
-                rest[count], turned[count] = rest[i], i
-                count += 1
+        for i in range(first, last):  # each stays in its list if it belongs there: nobody could predict which do
+            rest[count], turned[count] = rest[i], i
+            count += rest[i] != 0.0
     return count

@@ -100,9 +100,8 @@ def advance(s, t, inside, move, length, lo, hi, ridge, begin, end, turned, rest,
             s[i] += length * move[i]
         _find_beyond(s, t, inside, move, length, lo, hi, ridge, first, last, beyond)
         total += answer(s, lo, hi, ridge, first, last, t)
-        for i in range(first, last):
-            if beyond[i - first] != 0.0:
-                turned[count], rest[count] = i, beyond[i - first]
-                count += 1
+        for i in range(first, last):  # each stays in its list if it belongs there: nobody could predict which do
+            turned[count], rest[count] = i, beyond[i - first]
+            count += beyond[i - first] != 0.0
     least[0] = total
     return count

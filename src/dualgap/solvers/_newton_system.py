@@ -12,11 +12,14 @@ With ``q = D (B p + F eta)`` the same is a system over J: ``(BB' + 1/D) q - F et
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.linalg as sla
 from scipy.linalg import lapack
+
+from dualgap.kernels.factor import DENSE_COST, SPARSE_COST
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,9 +28,8 @@ if TYPE_CHECKING:
 
     Pair = tuple[NDArray[np.float64], NDArray[np.float64]]
 
-# Nanoseconds a multiplication takes in a sparse product, in one of BLAS, in a matrix times a vector (which waits for
-# memory), and in a factorisation.
-_SPARSE, _DENSE, _STREAMED, _FACTORISE = 1.2, 0.1, 0.3, 0.07
+# Nanoseconds a multiplication takes in a matrix times a vector (which waits for memory), and in a factorisation.
+_STREAMED, _FACTORISE = 0.3, 0.07
 # Above this size a square is not stored: 6000 are 0.3 GB.
 _SQUARE_MOST = 6000
 # Conjugate gradients: steps at most, and the largest eigenvalue of BB' as a share of its trace, estimated by this many
@@ -67,7 +69,7 @@ class System:
         costs = {
             self._cost_of_features(): self._by_features,
             self._cost_of_rows(): self._by_rows,
-            self._cost_of_steps(): self._by_steps,
+            self._cost_of_steps: self._by_steps,
         }
         return costs[min(costs)](g, g_eta)
 
@@ -79,14 +81,20 @@ class System:
     def _damping(self) -> float:
         return damping(self.scale)
 
+    @cached_property
+    def _even(self) -> bool:
+        """Whether all free variables have the same weight, which then is left out of the cross product."""
+        return bool(np.all(self.D[:1] == self.D))
+
     # -- costs, in nanoseconds -----------------------------------------------------------------------------------
 
     def _cost_of_features(self) -> float:
-        return cost_of_features(self.factor, self.points.size)
+        return cost_of_features(self.factor, self.points.size, weighted=not self._even)
 
     def _cost_of_rows(self) -> float:
         return cost_of_rows(self.factor, self.points.size)
 
+    @cached_property
     def _cost_of_steps(self) -> float:
         """Steps of conjugate gradients grow with the root of the condition number."""
         least = min(self._cost_of_features(), self._cost_of_rows())
@@ -95,6 +103,10 @@ class System:
             return np.inf  # not even that few would pay
         steps = min(float(_CG_MOST), 3.0 * np.sqrt(1.0 + self._largest_eigenvalue() * float(self.D.max())))
         return each * max(steps, float(_FEW_STEPS))
+
+    def cost_of_others(self) -> float:
+        """Of whichever way is the quickest that does without a matrix over the features."""
+        return min(self._cost_of_rows(), self._cost_of_steps)
 
     def _largest_eigenvalue(self) -> float:
         """Of BB', from some of its rows."""
@@ -114,8 +126,9 @@ class System:
     # -- three ways ----------------------------------------------------------------------------------------------
 
     def _by_features(self, g: NDArray[np.float64], g_eta: NDArray[np.float64]) -> Pair:
-        G = weighted_cross(self.factor, self.points, self.sign, self.F, self.D)
-        return solve_by_features(G, 1.0, self._damping, g, g_eta)
+        scale = float(self.D[0]) if self._even else 1.0
+        G = weighted_cross(self.factor, self.points, self.sign, self.F, None if self._even else self.D)
+        return solve_by_features(G, scale, self._damping, g, g_eta)
 
     def _by_rows(self, g: NDArray[np.float64], g_eta: NDArray[np.float64]) -> Pair:
         k = self.F.shape[1]
@@ -154,29 +167,27 @@ class System:
         return x[:d], x[d:]
 
 
-def cost_of_features(factor: Factor, rows: int) -> float:
+def cost_of_features(factor: Factor, rows: int, *, weighted: bool = False) -> float:
     """Nanoseconds of a system over the features, of whose matrix so many rows of A must be added up."""
-    d, length = factor.d, factor.row_length
-    each = _SPARSE if factor.sparse else _DENSE
-    return 0.5 * length * length * rows * each + _FACTORISE * d**3 / 3 if d <= _SQUARE_MOST else np.inf
+    d = factor.d
+    return factor.cross_cost(weighted=weighted) * rows + _FACTORISE * d**3 / 3 if d <= _SQUARE_MOST else np.inf
 
 
 def cost_of_rows(factor: Factor, free: int) -> float:
     """Nanoseconds of a system over so many free variables."""
     # A product of two sparse matrices costs some three times as much as one with a vector.
-    each = 3 * _SPARSE if factor.sparse else _DENSE
+    each = 3 * SPARSE_COST if factor.sparse else DENSE_COST
     return factor.row_length * free * free * each + _FACTORISE * free**3 / 3 if free <= _SQUARE_MOST else np.inf
 
 
 def cost_of_a_step(factor: Factor, free: int) -> float:
     """Nanoseconds of one step of conjugate gradients."""
-    return 2.0 * factor.row_length * free * (_SPARSE if factor.sparse else _STREAMED)
+    return 2.0 * factor.row_length * free * (SPARSE_COST if factor.sparse else _STREAMED)
 
 
-def best_by_features(factor: Factor, rows: int, free: int) -> bool:
-    """Whether no other way can be quicker than a matrix over the features for which so many rows must be read."""
-    cost = cost_of_features(factor, rows)
-    return cost <= cost_of_rows(factor, free) and cost <= _FEW_STEPS * cost_of_a_step(factor, free)
+def least_cost(factor: Factor, free: int) -> float:
+    """Nanoseconds that so many free variables take at least where there is no matrix over the features."""
+    return min(cost_of_rows(factor, free), _FEW_STEPS * cost_of_a_step(factor, free))
 
 
 def weighted_cross(
@@ -188,13 +199,15 @@ def weighted_cross(
 ) -> NDArray[np.float64]:
     """``Z' diag(weights) Z``, ``Z = [B F]``, for variables of these points, signs and constraints; None: weights 1."""
     d, k = factor.d, F.shape[1]
+    cross = factor.cross(points, weights)
+    if k == 0:
+        return cross
     out = np.empty((d + k, d + k))
-    out[:d, :d] = factor.cross(points, weights)
-    if k:
-        weighted = F if weights is None else weights[:, None] * F
-        for c in range(k):
-            out[:d, d + c] = out[d + c, :d] = factor.transposed(sign * weighted[:, c], points)
-        out[d:, d:] = F.T @ weighted
+    out[:d, :d] = cross
+    weighted = F if weights is None else weights[:, None] * F
+    for c in range(k):
+        out[:d, d + c] = out[d + c, :d] = factor.transposed(sign * weighted[:, c], points)
+    out[d:, d:] = F.T @ weighted
     return out
 
 

@@ -23,7 +23,7 @@ are large; over the features its matrix is kept from step to step, and changed b
 ceased to be. Cost of an iteration: one product with A, one with the changed rows of A', and the system. Where the loss
 is squared these are the rows that ceased or began to count: the sum of the others follows from the system. Use it for
 linear problems to any accuracy; equality constraints (an exact bias, one-class models, semi-parametric functions) are a
-few more coordinates.
+few more coordinates. Late rounds of the hinge loss read only the rows whose answers may change (`_newton_awake`).
 
 References: Yan and Li, "An efficient augmented Lagrangian method for support vector machine" (2020); Rockafellar
 (1976).
@@ -39,11 +39,10 @@ import numpy as np
 
 from dualgap.constraints import InfeasibleProblemError, feasible_start
 from dualgap.feasibility import Basis, orthonormal, restored
-from dualgap.kernels.factor import Factor
 from dualgap.multipliers import best_multipliers
 from dualgap.problem import DualQP
 from dualgap.result import Outcome, Snapshot, Status
-from dualgap.solvers._newton_steps import Steps
+from dualgap.solvers._newton_steps import Steps, factor_of
 from dualgap.solvers._newton_system import System
 
 if TYPE_CHECKING:
@@ -115,7 +114,7 @@ def solve(
 
 def expected_seconds(problem: DualQP, a: NDArray[np.float64]) -> float:
     """A guess at what a run from `a` takes, for whoever must choose: steps times products and systems."""
-    factor = Factor(problem.gram.factor)
+    factor = factor_of(problem.gram)
     free = np.flatnonzero((a > problem.lo) & (a < problem.hi))
     system = System(factor, problem.index[free], problem.sign[free], problem.F[free], np.ones(free.size), 1.0)
     return _EXPECTED_STEPS * (3.0 * factor.product_seconds() + system.seconds())
@@ -235,7 +234,10 @@ class _Run(Steps):
             self.gap = left + self.lack
             primal = 0.5 * float(self.w @ self.w) + float(p.e @ self.eta) - self.least
             self.solved = solved = left <= self.share * self.lack
-            if self._enough(g, primal) or (self.violation <= 0.5 * options.tol and solved):
+            enough = self._enough(g, primal)
+            if (solved or enough) and self._wake():
+                continue
+            if enough or (self.violation <= 0.5 * options.tol and solved):
                 done = self._look()
                 if done is not None or (solved and self.precise()):
                     return done
@@ -247,9 +249,10 @@ class _Run(Steps):
                 return Outcome(self.shown, self.iteration, Status.STOPPED)
             if 0 <= options.max_iter <= self.iteration:
                 return Outcome(self.shown, self.iteration, Status.MAX_ITER)
-            if not self._step(g, g_eta):
+            if not self._step(g, g_eta) and not self._wake():
                 break
         self.near = False
+        self._wake()
         # A smooth problem has one round, and a point no step can move is as good as it gets.
         self.solved = self.solved or self.smooth or self.iteration < begun + _STEPS_MOST
         return self._look()
