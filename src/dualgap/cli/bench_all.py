@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 _SHARES = {"kernel": 0.35, "linear": 0.85, "l1": 1.0}
 _REPEAT, _GAP, _SEEDS = 3, 1e-6, 5
 # Seconds after which a fit is ended, and seconds that a peer's fit gets at the common gap whatever the cap. LIBLINEAR
-# takes some 160 s for its thousand passes over covtype, which is what its default tolerance costs there, and LIBSVM some
-# 190 s for 50 000 rows of it; and that LIBLINEAR does not get to a gap, which dualgap reaches in a tenth of a second, is
-# better seen after half a minute than after two seconds. Kernel machines take longer all over: beside them so much
-# patience would cost hours.
+# takes some 160 s for its thousand passes over covtype, which is what its default tolerance costs there, and LIBSVM
+# some 190 s for 50 000 rows of it; and that LIBLINEAR does not get to a gap, which dualgap reaches in a tenth of a
+# second, is better seen after half a minute than after two seconds. Kernel machines take longer all over: beside them
+# so much patience would cost hours.
 _LIMIT = {"kernel": 240.0, "linear": 200.0}
 _LEAST = {"kernel": 2.0, "linear": 30.0}
 # A peer's fit is ended after so many times our time, and repeated only where it takes less than so many seconds: all of

@@ -23,36 +23,17 @@ from llvmlite import ir
 from numba.core import cgutils
 
 from dualgap.kernels._tile_entries import REGISTERS, TILE_ROWS
-from dualgap.kernels.vectors import INT32, INT64, Vector, beyond
+from dualgap.kernels.vectors import INT64, Vector, Words, beyond
 
 # Words of a register.
-_LANES = 16
-_REGISTER = ir.VectorType(INT32, _LANES)
-_ZERO = ir.Constant(_REGISTER, [0] * _LANES)
-
-
-def _instruction(name: str) -> Callable[..., Any]:
-    # LLVM's types for the operands were words of 32 bits up to version 21; later ones still read these.
-    def product(b: Any, x: Any, z: Any, total: Any) -> Any:
-        kind = ir.FunctionType(_REGISTER, [_REGISTER] * 3)
-        return b.call(cgutils.get_or_insert_function(b.module, kind, f"llvm.x86.avx512.{name}.512"), [total, x, z])
-
-    return product
-
+_LANES = Words.lanes
+_ZERO = ir.Constant(Words.type, [0] * _LANES)
 
 # Measures beside those of `kernels.fused`: of four bytes a word, and of two 16-bit numbers.
-WORDS = {3: _instruction("vpdpbusd"), 4: _instruction("vpdpwssd")}
-
-
-def _load(b: Any, place: Any) -> Any:
-    value = b.load(b.bitcast(place, _REGISTER.as_pointer()))
-    value.align = 4
-    return value
-
-
-def _splat(b: Any, word: Any) -> Any:
-    first = b.insert_element(ir.Constant(_REGISTER, ir.Undefined), word, ir.Constant(INT32, 0))
-    return b.shuffle_vector(first, first, _ZERO)
+WORDS: dict[int, Callable[..., Any]] = {
+    3: lambda b, x, z, total: Words.add_products(b, "vpdpbusd", x, z, total),
+    4: lambda b, x, z, total: Words.add_products(b, "vpdpwssd", x, z, total),
+}
 
 
 def _registers(v: Vector) -> int:
@@ -62,7 +43,7 @@ def _registers(v: Vector) -> int:
 
 def _put(b: Any, v: Vector, sums: Any, out: Any, *, add: bool) -> None:
     """Write sums to the tile, or add them to what it holds."""
-    kind = _REGISTER if v.bits == 32 else ir.VectorType(v.element, _LANES)
+    kind = Words.type if v.bits == 32 else ir.VectorType(v.element, _LANES)
     place = b.bitcast(out, kind.as_pointer())
     value = sums if v.bits == 32 else b.sitofp(sums, kind)
     if add:
@@ -75,15 +56,15 @@ def _put(b: Any, v: Vector, sums: Any, out: Any, *, add: bool) -> None:
 def sum_words(b: Any, v: Vector, product: Any, x: Any, z: Any, words: Any, out: Any) -> None:
     """Products of `TILE_ROWS` dense rows with the columns of a tile, to the tile at `out`."""
     registers = _registers(v)
-    sums = [[cgutils.alloca_once(b, _REGISTER) for _ in range(registers)] for _ in range(TILE_ROWS)]
+    sums = [[cgutils.alloca_once(b, Words.type) for _ in range(registers)] for _ in range(TILE_ROWS)]
     for place in (place for row in sums for place in row):
         b.store(_ZERO, place)
     with cgutils.for_range(b, words) as loop:
         z_k = b.gep(z, [b.mul(loop.index, ir.Constant(INT64, registers * _LANES))])
         x_k = b.gep(x, [b.mul(loop.index, ir.Constant(INT64, TILE_ROWS))])
-        ours = [_load(b, beyond(b, z_k, c * _LANES)) for c in range(registers)]
+        ours = [Words.load(b, beyond(b, z_k, c * _LANES)) for c in range(registers)]
         for r in range(TILE_ROWS):
-            x_r = _splat(b, b.load(beyond(b, x_k, r)))
+            x_r = Words.splat(b, b.load(beyond(b, x_k, r)))
             for c in range(registers):
                 b.store(product(b, x_r, ours[c], b.load(sums[r][c])), sums[r][c])
     for r in range(TILE_ROWS):
@@ -97,16 +78,16 @@ def add_sparse_words(
     """Add the nonzero words of a row, from `begin` to `end`, times the columns of a tile to the row at `out`."""
     registers = _registers(v)
     # Two sets of sums: a chain of additions waits four cycles for each.
-    chains = [[cgutils.alloca_once(b, _REGISTER) for _ in range(registers)] for _ in range(2)]
+    chains = [[cgutils.alloca_once(b, Words.type) for _ in range(registers)] for _ in range(2)]
     for place in (place for chain in chains for place in chain):
         b.store(_ZERO, place)
 
     def add(k: Any, chain: int) -> None:
         word = b.sext(b.load(b.gep(which, [k])), INT64)
         z_k = b.gep(z, [b.mul(word, ir.Constant(INT64, registers * _LANES))])
-        x_k = _splat(b, b.load(b.gep(x, [k])))
+        x_k = Words.splat(b, b.load(b.gep(x, [k])))
         for c, place in enumerate(chains[chain]):
-            b.store(product(b, x_k, _load(b, beyond(b, z_k, c * _LANES)), b.load(place)), place)
+            b.store(product(b, x_k, Words.load(b, beyond(b, z_k, c * _LANES)), b.load(place)), place)
 
     each_by_turns(b, begin, end, add)
     for c in range(registers):

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 import numba as nb
 import numpy as np
-from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
@@ -25,7 +24,7 @@ from dualgap.kernels.block_rows import BLOCK
 from dualgap.kernels.halves import complete
 from dualgap.kernels.memory import scratch
 from dualgap.kernels.threads import share
-from dualgap.kernels.vectors import INT32, INT64, WORD_PRODUCTS, pointer
+from dualgap.kernels.vectors import INT64, WORD_PRODUCTS, Words, pointer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 BYTE_COST = 0.005
 # A tile: so many lines, each a word of four rows that is multiplied with so many vectors of sixteen columns. Its sums
 # fill 24 of 32 registers.
-_LINES, _VECTORS, _LANES = BLOCK, 3, 16
+_LINES, _VECTORS, _LANES = BLOCK, 3, Words.lanes
 _COLUMNS = _VECTORS * _LANES
 # Rows of one word, and rows that are taken at a time: both forms of 800 columns are 400 kB, which stay in cache.
 _WORD, _ROWS = 4, 256
@@ -101,42 +100,27 @@ def _stride(side: int) -> int:
 @intrinsic
 def _add_tile(typing_context, plain, turned, at, count, j, k, side, square):
     """Add ``plain[at[r] + j + l] * turned[at[r] + k + m]`` over r < count to ``square[j + l, k + m]``; all are flat."""
-    bytes_of = ir.VectorType(INT32, _LANES)
 
     def codegen(context: Any, b: Any, signature: Any, arguments: Any) -> Any:
         left, right, offsets, groups, line, column, width, out = arguments
-        kind = ir.FunctionType(bytes_of, [bytes_of] * 3)
-        multiply = cgutils.get_or_insert_function(b.module, kind, "llvm.x86.avx512.vpdpbusd.512")
-
-        def vector(place: Any) -> Any:
-            return b.bitcast(place, bytes_of.as_pointer())
-
-        def load(place: Any) -> Any:
-            value = b.load(vector(place))
-            value.align = 4
-            return value
-
         places, sums = [], []
         for i in range(_LINES):
             start = b.add(b.mul(b.add(line, INT64(i)), width), column)
             for v in range(_VECTORS):
                 places.append(pointer(context, b, square, out, b.add(start, INT64(v * _LANES))))
-                sums.append(cgutils.alloca_once_value(b, load(places[-1])))
-        nothing = ir.Constant(bytes_of, ir.Undefined)
-        every = ir.Constant(ir.VectorType(INT32, _LANES), [0] * _LANES)
+                sums.append(cgutils.alloca_once_value(b, Words.load(b, places[-1])))
         with cgutils.for_range(b, groups, intp=INT64) as loop:
             offset = b.load(pointer(context, b, at, offsets, loop.index))
             first = pointer(context, b, turned, right, b.add(offset, column))
-            columns = [load(b.gep(first, [INT64(v * _LANES)])) for v in range(_VECTORS)]
+            columns = [Words.load(b, b.gep(first, [INT64(v * _LANES)])) for v in range(_VECTORS)]
             word = pointer(context, b, plain, left, b.add(offset, line))
             for i in range(_LINES):
-                one = b.insert_element(nothing, b.load(b.gep(word, [INT64(i)])), INT32(0))
-                splat = b.shuffle_vector(one, nothing, every)
+                splat = Words.splat(b, b.load(b.gep(word, [INT64(i)])))
                 for v in range(_VECTORS):
                     place = sums[i * _VECTORS + v]
-                    b.store(b.call(multiply, [b.load(place), splat, columns[v]]), place)
+                    b.store(Words.add_products(b, "vpdpbusd", splat, columns[v], b.load(place)), place)
         for place, total in zip(places, sums, strict=True):
-            b.store(b.load(total), vector(place)).align = 4
+            Words.store(b, b.load(total), place)
         return context.get_dummy_value()
 
     whole = types.int64

@@ -15,7 +15,8 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from dualgap.kernels.vectors import DOUBLE, INT32, INT64, SINGLE, pointer, vector_of
+from dualgap.kernels.transposition import transposed
+from dualgap.kernels.vectors import DOUBLE, INT64, SINGLE, pointer, vector_of
 
 _SINGLE_LANES, _DOUBLE_LANES = SINGLE.lanes, DOUBLE.lanes
 
@@ -52,19 +53,7 @@ def _turn(typing, flat, source, target, width):  # type: ignore[no-untyped-def]
             return b.gep(corner, [b.mul(arguments[3], ir.Constant(INT64, number))])
 
         rows = [v.load(b, line(begin, i)) for i in range(v.lanes)]
-        lanes = ir.VectorType(INT32, v.lanes)
-        apart = 1
-        while apart < v.lanes:
-            # Of two rows that far apart: what lies right of every other run of lanes and what lies left of it below.
-            upper = [k if not k & apart else v.lanes + k - apart for k in range(v.lanes)]
-            lower = [k + apart if not k & apart else v.lanes + k for k in range(v.lanes)]
-            for i in range(v.lanes):
-                if not i & apart:
-                    one, other = rows[i], rows[i + apart]
-                    rows[i] = b.shuffle_vector(one, other, ir.Constant(lanes, upper))
-                    rows[i + apart] = b.shuffle_vector(one, other, ir.Constant(lanes, lower))
-            apart *= 2
-        for i, row in enumerate(rows):
+        for i, row in enumerate(transposed(b, rows)):
             v.store(b, row, line(end, i))
         return context.get_dummy_value()
 

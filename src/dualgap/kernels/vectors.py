@@ -167,3 +167,38 @@ def exp2(b: Any, v: Vector, x: Any) -> Any:
         value = v.fma(b, value, fraction, v.constant(coefficient))
     power = b.bitcast(b.shl(b.bitcast(shifted, v.integers), v.integer(mantissa)), v.type)
     return b.fmul(value, power)
+
+
+class Words:
+    """A register of 16 words of 32 bits, each four bytes or two 16-bit numbers: where `WORD_PRODUCTS` are to be had."""
+
+    lanes = 16
+    type = ir.VectorType(INT32, lanes)
+
+    @classmethod
+    def load(cls, b: Any, place: Any) -> Any:
+        """Words from memory, aligned like one of them."""
+        value = b.load(b.bitcast(place, cls.type.as_pointer()))
+        value.align = 4
+        return value
+
+    @classmethod
+    def store(cls, b: Any, value: Any, place: Any) -> None:
+        """Words to memory, aligned like one of them."""
+        b.store(value, b.bitcast(place, cls.type.as_pointer())).align = 4
+
+    @classmethod
+    def splat(cls, b: Any, word: Any) -> Any:
+        """One word in every lane."""
+        first = b.insert_element(ir.Constant(cls.type, ir.Undefined), word, ir.Constant(INT32, 0))
+        return b.shuffle_vector(first, first, ir.Constant(cls.type, [0] * cls.lanes))
+
+    @classmethod
+    def add_products(cls, b: Any, name: str, x: Any, z: Any, total: Any) -> Any:
+        """``total`` and the sum of each word's products: unsigned x by signed z bytes (``vpdpbusd``), or ``vpdpwssd``.
+
+        LLVM's types for the operands were words of 32 bits up to version 21; later ones still read these.
+        """
+        kind = ir.FunctionType(cls.type, [cls.type] * 3)
+        function = cgutils.get_or_insert_function(b.module, kind, f"llvm.x86.avx512.{name}.512")
+        return b.call(function, [total, x, z])
