@@ -51,6 +51,9 @@ def main() -> None:
             dualgap.solve(dualgap.build("c_svc", gram, y), "block", tol=0.1, warn=False)
         for labels in (y, y.astype(int)):
             dualgap.SVC().fit(points, labels)
+        # More than fits into a block, so that working sets are chosen; labels by chance, so that all of it takes part.
+        many = rng.normal(size=(3000, 8)).astype(dtype)
+        dualgap.SVC(C=100.0, gap_tol=0.01, n_jobs=1).fit(many, np.where(rng.random(3000) < 0.5, 1, 0))
         for name in ("laplacian", "chi2"):
             dualgap.make_gram(points, dualgap.Kernel(name, gamma=0.5))
 

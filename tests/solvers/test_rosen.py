@@ -331,6 +331,12 @@ def test_options_have_a_description_each():
         assert f"{name} :" in (rosen.Options.__doc__ or "")
 
 
+def test_the_history_ends_where_a_run_at_the_end_of_its_arithmetic_does():
+    result = solve(problem("nu_svr"), "rosen", tol=1e-300, warn=False)
+    assert result.status is Status.STALLED
+    assert result.history[-1].iteration == result.iterations
+
+
 # -- polishing ---------------------------------------------------------------------------------------------------------
 
 

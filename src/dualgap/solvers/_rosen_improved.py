@@ -55,7 +55,8 @@ def improved_steps(run: Run, tol: float) -> Outcome:
         run.gradient += run.rows.product(chosen[moved], delta[moved])
         idle = idle + 1 if objective - run.objective <= _ROUNDING * abs(objective) else 0
         if moved.size == 0 or idle == _PATIENCE:
-            return run.outcome(Status.STALLED)
+            # Told, so that the history ends where the run does: a certificate may well bear out what was found.
+            return run.outcome(Status.STOPPED if run.tell(run.violation(), complete=True) else Status.STALLED)
 
 
 def _working_set(run: Run) -> tuple[NDArray[np.intp], float]:
