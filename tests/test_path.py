@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib
 import os
+import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -21,7 +22,6 @@ from dualgap import FORMULATIONS, Kernel, build, certify, make_gram, restart_bou
 from dualgap.certificate import exact_gradient
 from dualgap.constraints import FEASIBLE, infeasibility
 from dualgap.path import steps
-from dualgap.path import walk as path_walk
 from dualgap.path.grams import KeptGram, StoredGram, lasting_gram
 from dualgap.solvers import _block_rounding
 
@@ -257,7 +257,7 @@ def test_path_steps_have_more_variables_once_others_have_objected(narrow_steps, 
     monkeypatch.setattr(steps, "NEAREST", 1e-3)
     monkeypatch.setattr(steps, "NEAREST_EXPECTED", 1e-3)
     X, y = many()
-    path = svm_path(X, y, np.geomspace(0.5, 8.0, 5), gamma=0.5, gap_tol=1e-4)
+    path = svm_path(X, y, np.geomspace(0.5, 8.0, 5), gamma=0.5, gap_tol=1e-4, n_jobs=1)
     assert path.relative_gaps.max() <= 1e-4
     assert not all(narrow_steps)
     expected = 1e-3 * 2.0 ** np.cumsum([0, *(not met for met in narrow_steps[:-1])])
@@ -273,17 +273,17 @@ def test_path_steps_expect_slopes_to_go_on_as_they_went(monkeypatch):
         expected.append((at.gradient + problem.F @ at.eta, trend))
         return within_few(problem, goal, start, at, began, trend, wider)
 
-    def spy_walk(*arguments, **options):
-        for step in walk(*arguments, **options):
-            product, _ = steps._product(step.problem, step.a)
-            slopes.append(product + step.problem.f0 + step.problem.F @ step.eta)
-            yield step
+    def spy_step(self, value, problem):
+        step = one_step(self, value, problem)
+        product, _ = steps._product(step.problem, step.a)
+        slopes.append(product + step.problem.f0 + step.problem.F @ step.eta)
+        return step
 
-    within_few, walk = steps._within_few, steps.walk
+    within_few, one_step = steps._within_few, steps.Walker.step
     monkeypatch.setattr(steps, "_within_few", spy_few)
-    monkeypatch.setattr(path_walk, "walk", spy_walk)
+    monkeypatch.setattr(steps.Walker, "step", spy_step)
     # From the middle up, then down from it.
-    svm_path(X, y, np.geomspace(0.5, 8.0, 5), gamma=0.5, gap_tol=1e-4)
+    svm_path(X, y, np.geomspace(0.5, 8.0, 5), gamma=0.5, gap_tol=1e-4, n_jobs=1)
     assert [trend is None for _, trend in expected] == [True, False, False, False]
     for (start, trend), found in zip(expected[1:], slopes[2:], strict=True):
         near = np.abs(found) < 0.5
@@ -308,6 +308,50 @@ def test_path_from_the_middle_is_the_same_path_by_neighbours(narrow_steps):
     rest = np.array([0, 1, 3, 4, 5])
     assert np.all(bounds[rest, 0] <= objectives[rest])
     assert np.all(objectives[rest] <= bounds[rest, 1] * (1 + 1e-4))
+
+
+@pytest.mark.parametrize("n_jobs", [2, 3])
+@pytest.mark.parametrize("row", ["c_svc", "eps_svr"])
+def test_both_ways_from_the_middle_at_once_are_the_same_path(row, n_jobs, narrow_steps):
+    X, y = many()
+    y = target_of(row, X, y)
+    values, held = np.geomspace(0.5, 8.0, 6), slice(0, 500)
+    both, alone = (
+        svm_path(X, y, values, row=row, gamma=0.5, gap_tol=1e-5, validation=(X[held], y[held]), n_jobs=jobs)
+        for jobs in (n_jobs, 1)
+    )
+    assert len(narrow_steps) == 10
+    assert max(both.relative_gaps.max(), alone.relative_gaps.max()) <= 1e-5
+    np.testing.assert_allclose(both.objectives, alone.objectives, rtol=1e-5)
+    np.testing.assert_allclose(both.validation_errors, alone.validation_errors, atol=5e-3)
+    np.testing.assert_array_equal(np.isnan(both.bounds), np.isnan(alone.bounds))
+
+
+@pytest.mark.parametrize("worse", ["upper", "lower"])
+def test_an_error_on_one_way_from_the_middle_ends_the_other(worse, monkeypatch):
+    """Whichever thread it comes up in, it arrives here, and no thread goes on walking."""
+    taken = []
+
+    def step(self, value, problem):
+        if value == 1.0:
+            return one_step(self, value, problem)
+        if (value > 1.0) == (worse == "upper"):
+            raise RuntimeError(f"no way beyond {value:g}")
+        taken.append(value)
+        time.sleep(0.02)
+        return None
+
+    one_step = steps.Walker.step
+    monkeypatch.setattr(steps.Walker, "step", step)
+    X, y = many()
+    values = np.geomspace(1e-2, 1e2, 201)
+    values[100] = 1.0
+    with pytest.raises(RuntimeError, match="no way beyond"):
+        svm_path(X, y, values, gamma=0.5, gap_tol=1e-1, n_jobs=2)
+    assert len(taken) < 50
+    ended = len(taken)
+    time.sleep(0.1)
+    assert len(taken) == ended
 
 
 def test_path_steps_within_few_variables_stop_when_the_callback_says_so(narrow_steps):

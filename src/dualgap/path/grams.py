@@ -71,6 +71,22 @@ class KeptGram(_Remembering, KernelGram):
         part.fused = _BesideOthers(self.fused, others)
         return part
 
+    def beside_another(self, threads: int) -> KeptGram:
+        """The same matrix for a solver that runs beside another one, with half of what may be kept."""
+        other = self.separate()
+        assert isinstance(other, KeptGram)
+        other.budget //= 2
+        if other.fused is not None:
+            other.fused.budget //= 2
+        other.use(threads)
+        return other
+
+    def use(self, threads: int) -> None:
+        """Use so many threads from the next product on."""
+        self.n_jobs = threads
+        if self.fused is not None:
+            self.fused.threads = threads
+
 
 class _BesideOthers(FusedGram):
     """Tiles of a matrix for some variables of a problem, while others keep the weights they have.

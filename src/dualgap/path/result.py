@@ -40,7 +40,7 @@ class PathResult:
     fold_errors : ndarray of shape (n_values, n_folds) or None
         The same for each fold (one column with ``validation=``).
     seconds : ndarray, shape (n_values,)
-        Wall time of each value, without folds.
+        Wall time of each value, without folds; values may have been solved at the same time.
     iterations : ndarray of int, shape (n_values,)
         Steps of the solver.
     skipped : ndarray of bool, shape (n_values,)

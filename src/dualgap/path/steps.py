@@ -123,25 +123,51 @@ def walk(problems: Iterable[tuple[float, DualQP]], goal: Goal, *, ratios: bool =
     Parameters
     ----------
     problems : iterable of (value, DualQP)
-        In the order in which they are solved; made when they are asked for. Each starts from the solution of the one
-        before or from the first one, whichever value is nearer.
+        In the order in which they are solved; made when they are asked for.
+    goal, ratios
+        See `Walker`.
+    """
+    walker = Walker(goal, ratios=ratios)
+    for value, problem in problems:
+        yield walker.step(value, problem)
+
+
+class Walker:
+    """Solves problems over the same samples, each from the nearer one of the last solution and the first.
+
+    Parameters
+    ----------
     goal : Goal
         What each is solved to.
     ratios : bool
         Whether the values are those of C, so that the lecture's bounds hold between neighbours.
     """
-    known: list[_Last] = []
-    for value, problem in problems:
+
+    def __init__(self, goal: Goal, *, ratios: bool = False) -> None:
+        self.goal, self.ratios = goal, ratios
+        self._known: list[_Last] = []
+
+    def step(self, value: float, problem: DualQP) -> Step:
+        """Solve the next problem."""
         began = time.perf_counter()
-        last = min(known, key=lambda one: abs(value - one.value), default=None)
+        last = min(self._known, key=lambda one: abs(value - one.value), default=None)
         if last is not None:
-            last.wider = max(one.wider for one in known)
-        step, product, error = _solved(problem, goal, last, value / last.value if ratios and last else np.nan, began)
-        yield step
+            last.wider = max(one.wider for one in self._known)
+        ratio = value / last.value if self.ratios and last else np.nan
+        step, product, error = _solved(problem, self.goal, last, ratio, began)
         now = _Last(step, value, step.a, product, error)
-        if ratios and last is not None and worth_narrowing(problem):
+        if self.ratios and last is not None and worth_narrowing(problem):
             now.follow(last)
-        known = [now, *known[-1:]]
+        self._known = [now, *self._known[-1:]]
+        return step
+
+    def over(self, gram: KeptGram, goal: Goal) -> Walker:
+        """One that knows the same solutions, for problems over another copy of their matrix."""
+        other = Walker(goal, ratios=self.ratios)
+        for one in self._known:
+            step = replace(one.step, problem=replace(one.step.problem, gram=gram))
+            other._known.append(replace(one, step=step))
+        return other
 
 
 def _solved(
