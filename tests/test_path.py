@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib
 import os
+import threading
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -376,6 +377,43 @@ def test_path_steps_within_few_variables_stop_when_the_callback_says_so(narrow_s
     assert len(path) == 1
     assert len(narrow_steps) == 1
     assert np.isfinite([event.relative_gap for event in seen[1:]]).any()
+
+
+@pytest.mark.parametrize("most", [3, None])
+def test_both_ways_at_once_with_a_callback_that_takes_mixed_events(most, monkeypatch):
+    """One thread at a time tells it, and nobody after it has asked for the end; what is complete is in its place."""
+    inside, seen, after, walked = threading.Lock(), [], [], []
+
+    def callback(event):
+        assert inside.acquire(blocking=False)
+        time.sleep(0.005)
+        seen.append(threading.get_ident())
+        if most is not None and len(walked) > most:
+            after.append(event)
+        inside.release()
+        return bool(after)
+
+    def step(self, value, problem):
+        walked.append(value)
+        return one_step(self, value, problem)
+
+    one_step = steps.Walker.step
+    monkeypatch.setattr(steps.Walker, "step", step)
+    X, y = many()
+    values = np.geomspace(0.5, 8.0, 8)
+    wanted = values[[3, 0, 7, 5, 1, 6, 4, 2]]
+    path = svm_path(X, y, wanted, gamma=0.5, gap_tol=1e-4, n_jobs=2, callback=callback, mixed_events=True)
+    assert len(set(seen)) == 2
+    assert path.relative_gaps.max() <= 1e-4
+    whole = dict(zip(wanted, svm_path(X, y, wanted, gamma=0.5, gap_tol=1e-4, n_jobs=1).objectives, strict=True))
+    np.testing.assert_allclose(path.objectives, [whole[value] for value in path.values], rtol=2e-4)
+    assert path.values.tolist() == [value for value in wanted if value in path.values]
+    if most is None:
+        assert len(path) == 8
+    else:
+        assert len(after) == 1
+        assert 1 <= len(path) <= 6
+        assert not np.isnan(path.objectives).any()
 
 
 def test_path_rounding_of_bounds_makes_no_rows(monkeypatch):

@@ -165,7 +165,7 @@ def _walk(data: Any, values: list[float], settings: dict[str, Any], quiet: bool)
     began = time.perf_counter()
     with Progress("solving", quiet=quiet) as progress, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what ended short is said at the end
-        found = svm_path(data.X, data.y, values, callback=progress.watch, **settings)
+        found = svm_path(data.X, data.y, values, callback=progress.watch, mixed_events=True, **settings)
     return found, time.perf_counter() - began
 
 

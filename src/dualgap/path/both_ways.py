@@ -1,13 +1,13 @@
-"""A path up and down from its middle value at the same time, each way on threads of its own.
+"""A path up and down from its first value at the same time, each way on threads of its own.
 
 A step between two values leaves little for several threads to share: pair steps are one thread's, and what is made of
-kernel entries comes in small pieces. The way up from the middle value and the way down need nothing of each other.
+kernel entries comes in small pieces. The way up from the first value and the way down need nothing of each other.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -22,13 +22,14 @@ if TYPE_CHECKING:
 
 def both_ways(
     walker: Walker, ways: Sequence[Iterable[tuple[float, DualQP]]], gram: KeptGram, threads: int
-) -> Iterator[Step]:
-    """The steps of the first way, then those of the second; all are solved before the first is handed out.
+) -> list[list[Step]]:
+    """The steps of each way, those that are complete where the goal's callback ends them.
 
     Parameters
     ----------
     walker : Walker
-        It knows the solution that both ways begin with. Its goal has no callback: events would arrive mixed.
+        It knows the solution that both ways begin with. A callback of its goal is called by one way at a time, with
+        events of both.
     ways : two iterables of (value, DualQP)
         In the order in which they are solved; each is read by one thread.
     gram : KeptGram
@@ -36,9 +37,15 @@ def both_ways(
     threads : int
         Threads for both ways together, two at least. A way that is left alone has all of them.
     """
-    ended = threading.Event()
+    ended, telling = threading.Event(), threading.Lock()
+    callback = walker.goal.callback
 
     def asked(event: Event) -> bool:
+        if callback is not None:
+            with telling:
+                # Nobody is told anything after having asked for the end.
+                if not ended.is_set() and callback(event) is True:
+                    ended.set()
         return ended.is_set()
 
     goal: Goal = replace(walker.goal, callback=asked)
@@ -51,7 +58,10 @@ def both_ways(
             for value, problem in ways[way]:
                 if ended.is_set():
                     return
-                steps[way].append(walkers[way].step(value, replace(problem, gram=grams[way])))
+                step = walkers[way].step(value, replace(problem, gram=grams[way]))
+                if ended.is_set():
+                    return  # it may have been cut short
+                steps[way].append(step)
         except BaseException:
             ended.set()  # the other way need not be walked to its end
             raise
@@ -63,4 +73,4 @@ def both_ways(
     except BaseException:
         ended.set()  # an interrupt that came while this thread was waiting for the other
         raise
-    yield from (step for way in steps for step in way)
+    return steps

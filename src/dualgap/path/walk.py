@@ -54,16 +54,17 @@ def svm_path(
     cache_size: float = 200.0,
     n_jobs: int | None = None,
     callback: Callable[[Event], bool | None] | None = None,
+    mixed_events: bool = False,
     warn: bool = True,
     **options: Any,
 ) -> PathResult:
     """Solve a machine for many values of one parameter, each from the solution of the one before.
 
-    Values are walked through in ascending order; from 4096 samples on those of C from the middle one up, and then from
-    there down: only the first value is solved without a start, and those at the ends are the dearest. Both ways are
-    walked at the same time, with half of the threads each, unless there is a callback. The kernel matrix and its rows
-    are kept from one value to the next, but for gamma. A value for which the scaled solution of the one before is
-    proved to meet the goal is not solved at all (`skipped`).
+    Values are walked through in ascending order; from 4096 samples on those of C from one near the middle up, and then
+    from there down: only the first value is solved without a start, and those at the ends are the dearest. Both ways
+    are walked at the same time, with half of the threads each, unless there is a callback (see `mixed_events`). The
+    kernel matrix and its rows are kept from one value to the next, but for gamma. A value for which the scaled solution
+    of the one before is proved to meet the goal is not solved at all (`skipped`).
 
     Parameters
     ----------
@@ -96,6 +97,9 @@ def svm_path(
     callback : callable, optional
         Called with an `Event` between chunks of work. Returning True ends the path: the values that are complete are
         returned, without validation errors of folds.
+    mixed_events : bool
+        Whether the callback may be told of two values in turn. Both ways are then walked at the same time in spite of
+        it; it is called by one thread at a time, which need not be the caller's.
     warn : bool
         Whether ending short of the goal is a warning beside the status.
     **options
@@ -129,35 +133,38 @@ def svm_path(
     order = np.argsort(wanted, kind="stable")
     from_the_middle = parameter == "C" and kernel != "linear" and X.shape[0] >= LEAST
     if from_the_middle:
-        order = _from_the_middle(order)
+        order = _up_then_down(order)
     threads = thread_count(n_jobs)
-    side_by_side = from_the_middle and threads > 1 and callback is None and order.size > 2
+    side_by_side = from_the_middle and threads > 1 and (callback is None or mixed_events) and order.size > 2
 
-    def along(fold: Fold, goal: Goal) -> Iterator[Step]:
+    def along(fold: Fold, goal: Goal) -> Iterator[tuple[int, Step]]:
+        """The steps that are complete, each with its place in the order."""
         made = partial(_problems, source, fold, row, machine, parameter)
         walker = Walker(goal, ratios=parameter == "C")
         gram = source.gram(None) if side_by_side else None
         begun = 1 if isinstance(gram, KeptGram) else order.size
-        for value, problem in made(wanted[order[:begun]]):
+        for place, (value, problem) in enumerate(made(wanted[order[:begun]])):
             step = walker.step(value, problem)
             if watch.stopped:
                 return
-            yield step
+            yield place, step
         if isinstance(gram, KeptGram):
-            turn = order.size - _middle(order.size)
+            turn = order.size - _beginning(order.size)
             ways = [made(wanted[order[1:turn]]), made(wanted[order[turn:]])]
-            yield from both_ways(walker, ways, gram, threads)
+            for way, first in zip(both_ways(walker, ways, gram, threads), (1, turn), strict=True):
+                yield from enumerate(way, first)
 
     whole = folds[0]
-    steps, errors = [], []
-    for step in along(whole, goal):
+    places, steps, errors = [], [], []
+    for place, step in along(whole, goal):
+        places.append(place)
         steps.append(step)
         errors.append([error_of(row, step, whole)] if whole.held.size else [])
     quiet = replace(goal, warn=False)
-    columns = [] if watch.stopped else [[error_of(row, s, fold) for s in along(fold, quiet)] for fold in folds[1:]]
+    columns = [] if watch.stopped else [[error_of(row, s, fold) for _, s in along(fold, quiet)] for fold in folds[1:]]
     if columns and not watch.stopped:
         errors = [list(one) for one in zip(*columns, strict=True)]
-    return _arranged(parameter, wanted, order[: len(steps)], steps, errors, source.gamma, X.shape[0])
+    return _arranged(parameter, wanted, order[places], steps, errors, source.gamma, X.shape[0])
 
 
 @dataclass
@@ -186,18 +193,18 @@ class _Source:
         return self._made[1]
 
 
-def _from_the_middle(order: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Up from the middle, then down from it: only the first value is solved without a start, and the ends are dearest.
+def _up_then_down(order: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Up from the value to begin with, then down from it: only the first is solved without a start."""
+    first = _beginning(order.size)
+    return np.concatenate([order[first:], order[:first][::-1]])
+
+
+def _beginning(count: int) -> int:
+    """Which of so many values, in ascending order, to begin with: the middle one, the lower of two.
 
     At small C most samples are support vectors, at large C they take most steps (ijcnn1, C from 0.1 to 1000: 0.86 s and
     0.81 s of one thread at the ends, 0.51 s in the middle).
     """
-    middle = _middle(order.size)
-    return np.concatenate([order[middle:], order[:middle][::-1]])
-
-
-def _middle(count: int) -> int:
-    """The place of the middle one among so many values, the lower one of two."""
     return (count - 1) // 2
 
 
