@@ -11,6 +11,7 @@ import dualgap
 from dualgap._vector_passes import (
     ascending,
     certificate_terms,
+    distance_from_doubt,
     in_box,
     nonzero,
     positive_weights,
@@ -23,6 +24,24 @@ from dualgap.kernels.linear_gram import LinearGram
 
 sys.path.insert(0, str(Path(__file__).parent))
 from problems import ROWS, data, problem
+
+
+@pytest.mark.parametrize("k", [0, 1, 2])
+def test_distances_from_doubt(k):
+    rng = np.random.default_rng(k)
+    n = 300
+    lo, hi = np.zeros(n), rng.choice([0.0, 1.0, np.inf], size=n)
+    a = np.where(rng.uniform(size=n) < 0.4, lo, np.where(np.isfinite(hi), hi, 0.5))
+    gradient, f0, F = rng.normal(size=n), rng.normal(size=n), rng.normal(size=(n, k))
+    gradient[:2] = np.nan, np.inf
+    low, high = rng.normal(size=k), rng.normal(size=k)
+    one, other = F @ low, F @ high
+    down = np.where(a == lo, gradient + np.minimum(one, other), -np.inf)
+    up = np.where(a == hi, -gradient - np.maximum(one, other), -np.inf)
+    rounding = 1e-3 * (np.abs(gradient) + np.abs(f0) + np.maximum(np.abs(one), np.abs(other)))
+    with np.errstate(invalid="ignore"):
+        expected = np.where(lo == hi, np.inf, np.maximum(down, up) - rounding)
+    assert_allclose(distance_from_doubt(a, gradient, f0, lo, hi, F, low, high, 1e-3), expected, rtol=1e-12)
 
 
 def terms(p, a, gradient, eta):

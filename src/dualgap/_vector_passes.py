@@ -108,6 +108,23 @@ def signed_gradient(product, place, sign, ridge, f0, a):  # type: ignore[no-unty
 
 
 @nb.njit(cache=True, nogil=True)
+def distance_from_doubt(a, gradient, f0, lo, hi, F, low, high, unit):  # type: ignore[no-untyped-def]
+    """How far slopes at bounds are from pointing out of them, at both multipliers; less `unit` of their terms."""
+    out = np.empty(a.size)
+    for i in range(a.size):
+        one = other = 0.0
+        for j in range(low.size):
+            one += F[i, j] * low[j]
+            other += F[i, j] * high[j]
+        down = gradient[i] + min(one, other) if a[i] == lo[i] else -np.inf
+        up = -gradient[i] - max(one, other) if a[i] == hi[i] else -np.inf
+        rounding = unit * (abs(gradient[i]) + abs(f0[i]) + max(abs(one), abs(other)))
+        # A variable with a single value is at both bounds, whatever its slope.
+        out[i] = np.inf if lo[i] == hi[i] else max(down, up) - rounding
+    return out
+
+
+@nb.njit(cache=True, nogil=True)
 def in_box(a, lo, hi):  # type: ignore[no-untyped-def]
     """Whether ``lo <= a <= hi``."""
     wrong = 0

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dualgap._vector_passes import distance_from_doubt
 from dualgap.multipliers import multiplier_ends, separable
 
 if TYPE_CHECKING:
@@ -104,12 +105,10 @@ def _distance(problem: DualQP, a: NDArray[np.float64], gradient: NDArray[np.floa
     Negative for a variable that is not pushed into its bound.
     """
     low, high = multiplier_ends(problem, gradient - problem.ridge * a)
-    one, other = problem.F @ low, problem.F @ high
-    rounding = _ROUNDING * (np.abs(gradient) + np.abs(problem.f0) + np.maximum(np.abs(one), np.abs(other)))
-    down = np.where(a == problem.lo, gradient + np.minimum(one, other), -np.inf)
-    up = np.where(a == problem.hi, -gradient - np.maximum(one, other), -np.inf)
-    # A variable with a single value is at both bounds, whatever its slope.
-    return np.where(problem.lo == problem.hi, np.inf, np.maximum(down, up) - rounding)
+    distance: NDArray[np.float64] = distance_from_doubt(
+        a, gradient, problem.f0, problem.lo, problem.hi, problem.F, low, high, _ROUNDING
+    )
+    return distance
 
 
 def known_product(

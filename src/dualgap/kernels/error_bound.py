@@ -43,6 +43,7 @@ UNIT = 2.0**-24
 # is rounded in full and each of the others enters with |f| <= 1/2 of the next: 0.9e-7. Together that is less than 5 u;
 # one more u, 6e-8, is far more than what features and products too small for float32 (below 2^-126) do to an exponent.
 EXP2_ERROR = 6.0 * UNIT
+_LOG_2 = float(np.log(2.0))
 # For products of errors, where those of sums are at most this.
 _SECOND_ORDER, _LARGEST = 1.01, 2.0**-9
 # Roundings of a weight, its product with an entry and the sum of six: seven, and one for their products.
@@ -101,20 +102,39 @@ class EntryError:
 
     def relative(self, points: NDArray[np.intp], others: NDArray[np.intp]) -> NDArray[np.float64]:
         """Bound of ``|sum - true sum| / sum``, both over weights of one sign at `others`, for each of `points`."""
-        spread = float(self.spread[others].max())
-        reach, excess = float(self.reach[others].max()), float(np.abs(self.excess[others]).max())
-        exponent = _SECOND_ORDER * (
-            self.spread[points] * spread + 0.5 * self.rounding * (self.reach[points] + reach) ** 2
+        worst = (
+            float(self.spread[others].max()),
+            float(self.reach[others].max()),
+            float(np.abs(self.excess[others]).max()),
         )
-        exponent += np.abs(self.excess[points]) + excess
         rest = EXP2_ERROR + EXP2_ERROR**2 + _SUM_UNITS * UNIT + others.size * 2.0**-52
-        # Beyond a factor of two nothing is left to bound (and corrections and the floor of entries end there).
-        return np.where(exponent < 1.0, np.expm1(np.minimum(exponent, 1.0) * np.log(2.0) + rest), np.inf)
+        found: NDArray[np.float64] = _relative(
+            self.spread, self.reach, self.excess, points, *worst, self.rounding, rest
+        )
+        return found
 
     @staticmethod
     def absolute(total: float, largest: float, terms: int) -> float:
         """What underflow adds, for weights of this absolute sum and this largest one (before corrections)."""
         return 4.0 * (total * _FLOOR + largest * terms * _UNDERFLOW)
+
+
+@nb.njit(cache=True, nogil=True)
+def _relative(spread, reach, excess, points, spread_most, reach_most, excess_most, rounding, rest):  # type: ignore[no-untyped-def]
+    """``2^E - 1`` with `rest` for all that is not in the exponent, for E at the worst of the other points.
+
+    ``e^x - 1 <= x + x^2`` for x up to 1.79; beyond a factor of two nothing is left to bound (and corrections and the
+    floor of entries end there).
+    """
+    found = np.empty(points.size)
+    for k in range(points.size):
+        i = points[k]
+        both = reach[i] + reach_most
+        exponent = _SECOND_ORDER * (spread[i] * spread_most + 0.5 * rounding * both * both)
+        exponent += abs(excess[i]) + excess_most
+        x = exponent * _LOG_2 + rest
+        found[k] = x + x * x if exponent < 1.0 else np.inf
+    return found
 
 
 def sum_error(terms: int) -> float:
