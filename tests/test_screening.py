@@ -118,6 +118,25 @@ def test_a_certificate_goes_on_from_the_last_one():
     assert last.corrections > 0
 
 
+@pytest.mark.parametrize(("share", "anew"), [(0.5, False), (0.9, True)])
+def test_a_product_is_made_anew_where_its_correction_is_hardly_less_work(share, anew):
+    """Bounds of errors add up from one correction to the next; those of a product anew are its own entries' alone."""
+    p = make("c_svc", n=600, C=5.0)
+    a = solve(p, gap_tol=1e-3).a
+    p.gram.forget()
+    certify(p, a, screen=True)
+    before = p.gram._last_product.error.max()
+    used = np.flatnonzero(a)
+    b = a.copy()
+    b[used[: int(share * used.size)]] *= 0.5
+    expected = p.gram.product(p.on_points(b))
+    certify(p, b, screen=True)
+    last = p.gram._last_product
+    assert last.corrections == (0 if anew else 1)
+    assert (last.error.max() < before) == anew
+    assert np.all(np.abs(last.product - expected) <= last.error + 1e-12)
+
+
 def test_exact_products_repair_what_was_screened():
     p = make("c_svc", n=600)
     a = solve(p, gap_tol=1e-3).a
