@@ -1,5 +1,7 @@
 """Bounds of the error of float32 entries: never exceeded, and small enough to be of use."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -9,7 +11,7 @@ from scipy.spatial.distance import cdist
 
 from dualgap import Kernel
 from dualgap.kernels import error_bound, fused, matrix_unit
-from dualgap.kernels.bounded_product import bounded_product
+from dualgap.kernels.bounded_product import _parts, bounded_product
 from dualgap.kernels.fused_gram import FusedGram
 from dualgap.kernels.matrix_source import MatrixSource
 from dualgap.kernels.points import prepare
@@ -105,6 +107,25 @@ def test_far_points_do_not_spoil_the_bound_of_others():
     near = np.ones(1500, dtype=bool)
     near[::100] = False
     assert np.median(error[near]) < 3.0 * np.median(usual)
+
+
+@pytest.mark.parametrize(
+    ("spread", "sizes"),
+    [
+        (np.full(2000, 1e-3), [2000]),
+        (np.linspace(1e-3, 1.2e-3, 2000), [2000]),
+        (np.where(np.arange(2000) < 1985, 1e-3, 3e-3), [1980, 20]),
+        (np.geomspace(1e-4, 1e-1, 2000), [1000, 800, 200]),
+    ],
+)
+def test_points_with_like_spreads_are_one_part(spread, sizes):
+    order = np.random.default_rng(0).permutation(2000)
+    shuffled = np.empty(2000)
+    shuffled[order] = spread
+    parts = _parts(np.arange(2000), error_bound.EntryError(shuffled, np.ones(2000), np.zeros(2000)))
+    assert [part.size for part in parts] == sizes
+    np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(2000))
+    assert all(shuffled[a].max() <= shuffled[b].min() for a, b in pairwise(parts))
 
 
 @needs_tiles
