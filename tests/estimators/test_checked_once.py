@@ -114,13 +114,16 @@ def test_both_ways_give_one_model(estimator, samples, monkeypatch):
     assert quick.certificate_ == slow.certificate_
 
 
-@pytest.mark.parametrize("estimator", [dualgap.SVC, dualgap.LinearSVC])
-def test_names_of_an_earlier_fit_are_forgotten(estimator):
+@pytest.mark.parametrize("make", [np.ascontiguousarray, sp.csr_matrix])
+@pytest.mark.parametrize("estimator", [dualgap.SVC, dualgap.LinearSVC, dualgap.LinearSVR])
+def test_names_of_an_earlier_fit_are_forgotten(estimator, make):
     model = estimator().fit(pd.DataFrame(X, columns=["a", "b", "c"]), Y)
     assert list(model.feature_names_in_) == ["a", "b", "c"]
-    model.fit(X[:, :2].copy(), Y)
+    model.fit(make(X[:, :2]), Y)
     assert not hasattr(model, "feature_names_in_")
     assert model.n_features_in_ == 2
+    with pytest.raises(ValueError, match="X has 3 features"):
+        model.predict(X)
 
 
 def test_what_is_wrong_with_samples_is_still_said():

@@ -1,6 +1,7 @@
 """Face steps of coordinate descent: their equations against dense ones, and what they are there for."""
 
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -107,6 +108,43 @@ def test_other_losses_and_an_exact_bias_end_at_the_same_optimum_as_newton(row, b
     ours, reference = (solve(p, name, gap_tol=1e-8) for name in ("dcd", "newton"))
     assert ours.status is Status.CONVERGED
     assert ours.certificate.primal == pytest.approx(reference.certificate.primal, rel=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("row", "before", "now", "promising"),
+    [
+        ("c_svc", 0.5, 0.1, True),  # 0.1 * 0.1 / 0.5 is the goal itself
+        ("c_svc", 0.4, 0.1, False),
+        ("c_svc", 0.1, 0.1, False),  # nothing was gained
+        ("squared_hinge", 0.5, 0.1, False),  # with a ridge a step is worth its price near the goal, too
+    ],
+)
+def test_a_step_is_left_out_where_passes_are_about_to_arrive(row, before, now, promising):
+    X, y = counts()
+    p = build(row, factored_gram(X), y, C=1.0, bias=False)
+    run = dcd._Run(p, dcd.Options(gap_tol=0.02 * (1.0 + 1e-12)), lambda snapshot: False, np.zeros(p.n))
+    run.before, run.relative = before, now
+    assert run.promising() is promising
+    run.near = dcd._NEVER  # passes that go by the violation know no gap
+    assert not run.promising()
+
+
+def test_hinge_on_counts_takes_steps_until_passes_arrive(monkeypatch):
+    X, y = counts()
+    p = build("c_svc", factored_gram(X), y, C=10.0, bias=False)
+    gaps, steps, step = [1.0], [], Faces.step
+
+    def noted(*arguments):
+        steps.append((gaps[-2], gaps[-1]))
+        return step(*arguments)
+
+    monkeypatch.setattr(Faces, "step", noted)
+    goal = 1e-6
+    result = solve(p, "dcd", gap_tol=goal, callback=lambda event: gaps.append(event.relative_gap))
+    assert result.status is Status.CONVERGED
+    looks = list(pairwise(gaps))[:-1]
+    assert steps
+    assert steps == [(before, now) for before, now in looks if now**2 > goal * before]
 
 
 def test_a_stop_within_a_face_step_is_heard(monkeypatch):

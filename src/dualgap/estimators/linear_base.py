@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dualgap.constraints import feasible_start
 from dualgap.estimators.certified import RUN_CONSTRAINTS, CertifiedEstimator
 from dualgap.estimators.linear_streaming import streamed_values
-from dualgap.estimators.plain_arrays import plain
+from dualgap.estimators.plain_arrays import keep_width, plain
 from dualgap.finish import finish
 from dualgap.formulations import FORMULATIONS, Model, build, parametric_values, recover
 from dualgap.kernels.factor import Factor
@@ -103,10 +103,10 @@ class LinearSVM(CertifiedEstimator):
 
     def _check_data(self, X: Any, y: Any = None, *, reset: bool = True, **checks: Any) -> tuple[Any, Any]:
         """Validated X and y. Rows in C order or CSR are used where they lie: float32 stays float32."""
-        targets = {} if y is None else {"y": y}
         if reset and plain(X, y):
-            checked = validate_data(self, X, y, skip_check_array=True)
+            keep_width(self, X)
         else:
+            targets = {} if y is None else {"y": y}
             checked = validate_data(
                 self,
                 X,
@@ -118,7 +118,7 @@ class LinearSVM(CertifiedEstimator):
                 **targets,
                 **checks,
             )
-        X, y = checked if targets else (checked, None)
+            X, y = checked if targets else (checked, None)
         if sp.issparse(X) and not X.has_canonical_format:
             X = X.copy()  # the user's own matrix is left as it is
             X.sum_duplicates()

@@ -36,6 +36,17 @@ def plain(X: Any, y: Any) -> bool:
     )
 
 
+def keep_width(estimator: Any, X: Any) -> None:
+    """Set what `validate_data` sets for samples that are `plain`: their width, and no names, which such arrays lack.
+
+    Its own way there, which asks every library of data frames whether the array is one of theirs, takes 60 to 110
+    microseconds.
+    """
+    estimator.n_features_in_ = X.shape[1]
+    if hasattr(estimator, "feature_names_in_"):  # of an earlier fit
+        del estimator.feature_names_in_
+
+
 def _finite(values: NDArray[Any]) -> bool:
     """Whether all values are finite; False as well where their sum overflows."""
     if values.dtype.kind != "f":

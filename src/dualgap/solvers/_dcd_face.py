@@ -14,7 +14,7 @@ Without ridge H may be singular: the objective is then linear along some directi
 bounds stop it. A proximal term makes the equations well posed and sends such a direction about as far as the box is
 wide::
 
-    ridge_i = mu where there is none,    mu = 3 max |g| / width of the box
+    ridge_i = mu where there is none,    mu = max |g| / width of the box
 
 so that mu falls with the slopes, and the steps become those of Newton's method.
 
@@ -43,17 +43,20 @@ if TYPE_CHECKING:
     from dualgap.solvers._dcd_items import Items
 
 _SUMS = {"reassoc", "contract", "nsz"}
-# Residual at which conjugate gradients end, relative to the first: the face is not yet the last one.
-_RESIDUAL = 0.1
+# Residual at which conjugate gradients end, relative to the first: the face is not yet the last one. Without ridge 0.1,
+# 0.2, 0.3 take news20 166, 161, 172 ms (C=10, gap 0.3) and 101, 89, 80 (C=1, 1e-2), reuters 16.9, 14.7, 14.5 (C=10,
+# 5.5e-3); with one, 0.2 is no better than 0.1 (0.89 to 1.08 times its work). Means of six seeds; rows, entries and
+# looks are counted at their measured prices.
+_RESIDUAL, _RESIDUAL_WITHOUT_RIDGE = 0.1, 0.2
 # Entries that all face steps may read for each that passes have read. With 1, 2, 4, 8, 16 news20 (counts of words)
 # takes 0.89, 0.46, 0.35, 0.33, 0.43 s to a gap of 1e-6 with C=10, and from 2 on 15.7, 3.9, 1.0, 1.1 s with C=1000. It
 # is no less after a step that brought less for an entry than the passes since, for these live on what it has left: with
 # such a rule C=1000 took 24 s to a gap of 0.1, without 0.3. Without ridge steps are rougher, and more passes pay: 4, 8,
 # 16 take news20 0.69, 0.76, 0.71 s, reuters 0.10, 0.12, 0.11 (means of five seeds, hinge, C=10).
 _SHARE, _SHARE_WITHOUT_RIDGE = 8.0, 4.0
-# The proximal weight, as a multiple of the largest slope over the width of the box: 0.01, 0.1, 1, 3, 10 take news20
-# 0.86, 0.72, 0.79, 0.76, 1.09 s, reuters 0.22, 0.17, 0.11, 0.12, 0.17 (as above, with a share of 8).
-_PROXIMAL = 3.0
+# The proximal weight, as a multiple of the largest slope over the width of the box: 0.5, 1, 2 take news20 135, 161, 216
+# ms (C=10, gap 0.3) and 143, 130, 133 (C=1, 1e-6), reuters 57, 48, 49 (C=100, 1e-6), counted as above.
+_PROXIMAL = 1.0
 # How often a step that the box has spoilt is halved.
 _HALVES = 12
 # Where in the state of conjugate gradients the present and the first squared residual are.
@@ -86,7 +89,9 @@ class Faces:
         self.rows, self.items, self.constant, self.rho = rows, items, constant, rho
         self.number = np.full(rows.d if rows.indptr.size and not rows.in_blocks else 0, -1, dtype=np.int32)
         self.entries = 0.0
-        self.share = _SHARE if np.all(items.table[:, RIDGE] > 0.0) else _SHARE_WITHOUT_RIDGE
+        ridged = bool(np.all(items.table[:, RIDGE] > 0.0))
+        self.share = _SHARE if ridged else _SHARE_WITHOUT_RIDGE
+        self.residual = _RESIDUAL if ridged else _RESIDUAL_WITHOUT_RIDGE
 
     def step(
         self,
@@ -178,7 +183,7 @@ class Faces:
         left, each = int(most / (2.0 * entries)), max(1, CHUNK // (2 * entries))
         while left > 0:
             wanted = min(left, each)
-            done = conjugate_steps(*face, move, residual, direction, bent, image, sums, state, wanted, _RESIDUAL)
+            done = conjugate_steps(*face, move, residual, direction, bent, image, sums, state, wanted, self.residual)
             self.entries += 2.0 * entries * done
             left -= done
             if done < wanted:

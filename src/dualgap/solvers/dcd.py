@@ -216,6 +216,7 @@ class _Run:
         if self.near > 0.0:
             self.tol = options.tol
         self.violation = self.objective = np.inf
+        self.before, self.relative = np.inf, 1.0  # relative gaps at the last two looks; that of a = 0 is 1
         self.claimed = True
         self.looks = self.looked_at = self.asked_at = 0
         self.most_rows = max(1, int(CHUNK * self.items.count / max(self.rows.entries, 1)))
@@ -223,8 +224,8 @@ class _Run:
         self.faces = Faces(self.rows, self.items, self.constant, self.rho) if improved else None
         self.moved = False  # since the last look, by other than passes
         self.threads = self.worthwhile_threads()
-        rough = improved and self.rows.d > _FEW_FEATURES and not self.items.table[:, at.RIDGE].any()
-        self.between = _PASSES_WITHOUT_RIDGE if rough else _PASSES_BETWEEN
+        self.rough = improved and not self.items.table[:, at.RIDGE].any()
+        self.between = _PASSES_WITHOUT_RIDGE if self.rough and self.rows.d > _FEW_FEATURES else _PASSES_BETWEEN
         self.early = improved and self.near > 0.0 and self.rows.d <= _FEW_FEATURES
         self.all_active()
         self.renew_weights()
@@ -312,8 +313,12 @@ class _Run:
             if self.claimed:
                 # Below the goal too: a pass sees each item before later steps have moved the others.
                 self.tol = max(_LEAST_SHARE * self.goal(), _TIGHTEN * self.tol)
-            if self.faces is not None and not self.face_step(self.faces):
+            if self.faces is not None and not self.promising() and not self.face_step(self.faces):
                 return self.last_look(Status.STOPPED)
+
+    def promising(self) -> bool:
+        """Whether passes that bring as much again as those before the last look would meet the goal by themselves."""
+        return bool(self.rough and self.near > 0.0 and self.relative**2 <= self.options.gap_tol * self.before)
 
     def face_step(self, faces: Faces) -> bool:
         """A step over the free items at the margins of the last look; False where the callback asks to stop."""
@@ -417,8 +422,9 @@ class _Run:
         if self.threads > 1:
             self.doubt_threads(objective)
         self.real[at.OBJECTIVE] = objective
+        self.before, self.relative = self.relative, gap / max(abs(gap - objective), abs(objective), 1e-300)
         if self.near > 0.0 and self.claimed:
-            self.doubt_belief(gap / max(abs(gap - objective), abs(objective), 1e-300))
+            self.doubt_belief(self.relative)
         stop = self.callback(snapshot)
         if self.shrinking and not stop:
             self.rebuild_active(rising, falling)
