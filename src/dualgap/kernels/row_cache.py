@@ -115,8 +115,8 @@ def add_rows(
 def _add_whole(values, which, weights, begin, out):  # type: ignore[no-untyped-def]
     last, end = which.size - 1, begin + out.size
     for k in range(0, which.size, 4):
-        # Past the end the weight is zero, whatever row is read. (Parts of rows are cut here, where they are known to lie
-        # side by side: from a part of the matrix they are not, and take three times as long.)
+        # Past the end the weight is zero, whatever row is read. Parts of rows are cut here, where their numbers are
+        # known to lie side by side: as rows of a part of the matrix they take three times as long.
         a, b = values[which[k], begin:end], values[which[min(k + 1, last)], begin:end]
         c, d = values[which[min(k + 2, last)], begin:end], values[which[min(k + 3, last)], begin:end]
         wa, wb = weights[k], weights[k + 1] if k + 1 <= last else 0.0
