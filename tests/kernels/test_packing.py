@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from dualgap.kernels import packing
 from dualgap.kernels.packing import pack_dense
 
 
@@ -49,3 +50,27 @@ def test_rows_that_are_not_side_by_side():
     packed(np.repeat(X, 2, axis=1)[:, ::2], np.arange(80), 64, np.float32)
     packed(np.repeat(X, 2, axis=0)[::2], np.arange(80), 64, np.float32)
     packed(X, np.arange(160)[::2] // 2, 64, np.float32)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("features", [5, 128, 300])
+@pytest.mark.parametrize("share", [0.0, 0.1, 1.0])
+def test_nonzeros_in_order_are_all_there_whatever_the_threads(threads, features, share):
+    rng = np.random.default_rng(features)
+    X = rng.normal(size=(400, features)) * (rng.random((400, features)) < share)
+    points = rng.integers(400, size=389)
+    counts = np.empty(400, dtype=np.int64)
+    packing.row_nonzeros(X, 0, 400, counts)
+    assert np.array_equal(counts, np.count_nonzero(X, axis=1))
+    values, which, starts = packing.nonzeros_in_order(X, counts, points, 2.0, np.dtype(np.float64), threads)
+    blocks = -(-features // packing.FEATURES)
+    rebuilt = np.zeros((-(-points.size // packing.SPARSE_ROWS) * packing.SPARSE_ROWS, features))
+    for s in range(starts.size - 1):
+        chunk, within = divmod(s, blocks * packing.SPARSE_ROWS)
+        block, row = divmod(within, packing.SPARSE_ROWS)
+        run = slice(starts[s], starts[s + 1])
+        assert np.all(which[run] // packing.FEATURES == block)
+        rebuilt[chunk * packing.SPARSE_ROWS + row, which[run]] = values[run]
+    assert starts[-1] == values.size == counts[points].sum()
+    assert np.array_equal(rebuilt[: points.size], 2.0 * X[points])
+    assert not rebuilt[points.size :].any()

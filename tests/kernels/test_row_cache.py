@@ -175,3 +175,11 @@ def test_gather_and_add_take_any_dtype(dtype):
     sums = np.zeros(9)
     add_rows(values, which, weights, columns, sums)
     assert sums == pytest.approx(weights @ values[np.ix_(which, columns)], rel=1e-5)
+
+
+def test_part_of_the_columns_is_added_from_where_it_begins():
+    rng = np.random.default_rng(4)
+    values, which, weights = rng.normal(size=(12, 15)), rng.integers(12, size=7), rng.normal(size=7)
+    sums = np.zeros(6)
+    add_rows(values, which, weights, None, sums, 5)
+    assert sums == pytest.approx(weights @ values[which, 5:11], rel=1e-12)

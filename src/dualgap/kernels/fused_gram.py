@@ -270,7 +270,7 @@ class FusedGram:
         if isinstance(source, TileSource) and source.wide:
             share(lambda i: action(_narrow_piece(source, points, rows, i)), tiles, threads)
             return
-        operand = source.rows(rows)
+        operand = source.rows(rows, threads)
         kept = self._kept(source, columns, tiles, threads) if keep else None
         step = even_step(tiles, threads, work)
         if kept is not None:

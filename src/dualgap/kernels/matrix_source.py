@@ -189,7 +189,7 @@ class MatrixSource:
         else:
             packing.pack_pieces(X, points, self.centre, self.formula.scale, *where)
 
-    def rows(self, points: NDArray[np.intp]) -> tuple[NDArray[Any], NDArray[Any]]:
+    def rows(self, points: NDArray[np.intp], _threads: int = 1) -> tuple[NDArray[Any], NDArray[Any]]:
         """The operand `rows` of the loops over tiles."""
         groups = -(-len(points) // TILE_ROWS) * TILE_ROWS
         panels = -(-groups // SIDE) * (SIDE // PANEL)

@@ -8,6 +8,7 @@ import numba as nb
 import numpy as np
 
 from dualgap.kernels._tile_entries import TILE_ROWS
+from dualgap.kernels.threads import share_parts
 from dualgap.kernels.transposition import SIDE, turn_rows, turn_square
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 # A block of features of a tile (256 bytes each) and the sums of the rows share a first-level cache of 48 KB: 32 KB and
 # 12 KB. More rows use each feature more often, more features mean fewer, longer runs (24 to 96 and 32 to 256 tried).
 FEATURES, SPARSE_ROWS = 128, 48
+# Elements of rows below which threads are not woken: some 50 microseconds' worth.
+_WORTH_THREADS = 50_000
 
 
 @nb.njit(cache=True, nogil=True)
@@ -128,34 +131,46 @@ def renumbered(data, indices, indptr, points, number, new_data, new_indices, new
 
 
 @nb.njit(cache=True, nogil=True)
-def compressed_rows(X, points, scale, values, which, starts):  # type: ignore[no-untyped-def]
-    """As `sparse_rows`, from a dense matrix with many zeros; `values` and `which` have room for one more."""
+def compressed_rows(X, points, scale, first, last, begin, end, values, which, starts):  # type: ignore[no-untyped-def]
+    """As `sparse_rows`, from a dense matrix with many zeros: chunks `first` to `last` of `SPARSE_ROWS` rows.
+
+    Their nonzeros go to places `begin` to `end`; where they begin is written to `starts`, the last end to the next.
+    """
     features = X.shape[1]
     blocks = (features + FEATURES - 1) // FEATURES
-    p = s = 0
-    for begin in range(0, points.size, SPARSE_ROWS):
+    p, s = begin, first * blocks * SPARSE_ROWS
+    for chunk in range(first, last):
         for block in range(blocks):
-            for r in range(begin, begin + SPARSE_ROWS):
+            for r in range(chunk * SPARSE_ROWS, (chunk + 1) * SPARSE_ROWS):
                 starts[s] = p
                 s += 1
-                if r < points.size:
-                    row = points[r]
-                    for k in range(block * FEATURES, min(features, (block + 1) * FEATURES)):
-                        # Written in any case, to be written over if zero: no branch can be guessed wrong.
+                if r >= points.size:
+                    continue
+                row, head, tail = points[r], block * FEATURES, min(features, (block + 1) * FEATURES)
+                # Written in any case, to be written over if zero: no branch can be guessed wrong. There is room for
+                # that as long as there are more nonzeros to come than features of this row.
+                if p + tail - head <= end:
+                    for k in range(head, tail):
                         values[p] = X[row, k] * scale
                         which[p] = k
                         p += X[row, k] != 0
+                else:
+                    for k in range(head, tail):
+                        if X[row, k] != 0:
+                            values[p] = X[row, k] * scale
+                            which[p] = k
+                            p += 1
     starts[s] = p
 
 
 @nb.njit(cache=True, nogil=True)
-def count_nonzeros(X, points):  # type: ignore[no-untyped-def]
-    """Nonzeros of some rows of a dense matrix."""
-    total = 0
-    for r in range(points.size):
+def row_nonzeros(X, first, last, counts):  # type: ignore[no-untyped-def]
+    """Nonzeros of rows `first` to `last` of a dense matrix, each."""
+    for r in range(first, last):
+        total = 0
         for k in range(X.shape[1]):
-            total += X[points[r], k] != 0
-    return total
+            total += X[r, k] != 0
+        counts[r] = total
 
 
 def room_for_starts(count: int, features: int) -> NDArray[np.int64]:
@@ -165,11 +180,31 @@ def room_for_starts(count: int, features: int) -> NDArray[np.int64]:
 
 
 def nonzeros_in_order(
-    X: NDArray[Any], points: NDArray[np.intp], scale: Any, dtype: np.dtype[Any]
+    X: NDArray[Any],
+    counts: NDArray[np.int64],
+    points: NDArray[np.intp],
+    scale: Any,
+    dtype: np.dtype[Any],
+    threads: int,
 ) -> tuple[NDArray[Any], NDArray[np.int32], NDArray[np.int64]]:
-    """Values, features and starts of the nonzeros of some rows of a dense matrix, in the order of their use."""
-    nonzeros = count_nonzeros(X, points) + 1
-    values, which = np.empty(nonzeros, dtype=dtype), np.empty(nonzeros, dtype=np.int32)
+    """Values, features and starts of the nonzeros of some rows of a dense matrix, in the order of their use.
+
+    `counts` are the nonzeros of all rows, each (`row_nonzeros`).
+    """
+    chunks = -(-len(points) // SPARSE_ROWS)
+    ends = np.zeros(chunks + 1, dtype=np.int64)
+    if chunks:
+        np.cumsum(np.add.reduceat(counts[points], np.arange(chunks) * SPARSE_ROWS), out=ends[1:])
+    values, which = np.empty(ends[-1], dtype=dtype), np.empty(ends[-1], dtype=np.int32)
     starts = room_for_starts(len(points), X.shape[1])
-    compressed_rows(X, points, scale, values, which, starts)
+    starts[-1] = ends[-1]
+    work = len(points) * X.shape[1]
+    share_parts(
+        lambda first, last: compressed_rows(
+            X, points, scale, first, last, ends[first], ends[last], values, which, starts
+        ),
+        chunks,
+        -(-chunks // threads) if work >= _WORTH_THREADS else max(chunks, 1),
+        threads,
+    )
     return values, which, starts

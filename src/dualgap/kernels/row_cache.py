@@ -91,8 +91,7 @@ class RowCache:
         def piece(begin: int, end: int) -> None:
             part = slice(begin, end)
             chosen = None if columns is None else columns[part]
-            values = self.values if columns is not None else self.values[:, part]
-            add_rows(values, slots, delta, chosen, out[part])
+            add_rows(self.values, slots, delta, chosen, out[part], begin)
 
         share_parts(piece, out.size, _PIECE, threads)
 
@@ -103,21 +102,23 @@ def add_rows(
     weights: NDArray[np.float64],
     columns: NDArray[np.intp] | None,
     out: NDArray[np.float64],
+    begin: int = 0,
 ) -> None:
-    """``out += weights @ values[which][:, columns]`` (all columns when None), summed in float64."""
+    """``out += weights @ values[which][:, columns]`` (as many as `out` has from `begin` on when None), in float64."""
     if columns is None:
-        _add_whole(values, which, weights, out)
+        _add_whole(values, which, weights, begin, out)
     else:
         _add_chosen(values, which, weights, columns, out)
 
 
 @nb.njit(cache=True, nogil=True)
-def _add_whole(values, which, weights, out):  # type: ignore[no-untyped-def]
-    last = which.size - 1
+def _add_whole(values, which, weights, begin, out):  # type: ignore[no-untyped-def]
+    last, end = which.size - 1, begin + out.size
     for k in range(0, which.size, 4):
-        # Past the end the weight is zero, whatever row is read.
-        a, b = values[which[k]], values[which[min(k + 1, last)]]
-        c, d = values[which[min(k + 2, last)]], values[which[min(k + 3, last)]]
+        # Past the end the weight is zero, whatever row is read. Parts of rows are cut here, where their numbers are
+        # known to lie side by side: as rows of a part of the matrix they take three times as long.
+        a, b = values[which[k], begin:end], values[which[min(k + 1, last)], begin:end]
+        c, d = values[which[min(k + 2, last)], begin:end], values[which[min(k + 3, last)], begin:end]
         wa, wb = weights[k], weights[k + 1] if k + 1 <= last else 0.0
         wc, wd = weights[k + 2] if k + 2 <= last else 0.0, weights[k + 3] if k + 3 <= last else 0.0
         for t in range(out.size):

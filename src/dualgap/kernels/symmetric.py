@@ -41,7 +41,7 @@ def symmetric_product(
     tiles = -(-len(points) // source.width)
     padded = np.zeros(max(tiles * source.width, -(-len(points) // TILE_ROWS) * TILE_ROWS))
     padded[: len(points)] = weights
-    operand, constants = source.rows(points), source.constants
+    operand, constants = source.rows(points, threads), source.constants
     multiply = _contract_sparse if source.sparse else _contract_dense
     lanes = source.width // REGISTERS
     step = max(1, _PACKED // (source.column_size * source.column_dtype.itemsize))

@@ -185,26 +185,35 @@ class TileSource:
         else:
             packing.pack_dense(X, points, self.centre, scale, self.half, width, first, last, packed, half)
 
-    def rows(self, points: NDArray[np.intp]) -> tuple[Any, ...]:
-        """The operand `rows` of the loops over tiles."""
+    def rows(self, points: NDArray[np.intp], threads: int = 1) -> tuple[Any, ...]:
+        """The operand `rows` of the loops over tiles, made by so many threads."""
         groups = -(-len(points) // TILE_ROWS)
         half = np.zeros(groups * TILE_ROWS, dtype=self.dtype)
         if self.sparse:
             half[: len(points)] = self.half[points]
-            return (*self._sparse_rows(points), half)
+            return (*self._sparse_rows(points, threads), half)
         packed = scratch("rows", groups * TILE_ROWS * self.features, self.dtype)
         self._pack(points, TILE_ROWS, 0, groups, packed, half)
         return (packed, half)
 
-    def _sparse_rows(self, points: NDArray[np.intp]) -> tuple[NDArray[Any], NDArray[np.int32], NDArray[np.int64]]:
+    def _sparse_rows(
+        self, points: NDArray[np.intp], threads: int
+    ) -> tuple[NDArray[Any], NDArray[np.int32], NDArray[np.int64]]:
         X, scale = self.X, self.formula.scale
         if not self.csr:
-            return packing.nonzeros_in_order(X, points, scale, self.dtype)
+            return packing.nonzeros_in_order(X, self._row_nonzeros, points, scale, self.dtype, threads)
         nonzeros = int(np.sum(X.indptr[points + 1] - X.indptr[points]))
         values, which = np.empty(nonzeros, dtype=self.dtype), np.empty(nonzeros, dtype=np.int32)
         starts = packing.room_for_starts(len(points), self.features)
         packing.sparse_rows(X.data, X.indices, X.indptr, points, self.features, scale, values, which, starts)
         return values, which, starts
+
+    @cached_property
+    def _row_nonzeros(self) -> NDArray[np.int64]:
+        """Nonzeros of every row of dense data."""
+        counts = np.empty(self.n, dtype=np.int64)
+        packing.row_nonzeros(self.X, 0, self.n, counts)
+        return counts
 
     def narrow(self, points: NDArray[np.intp]) -> NDArray[np.int32]:
         """Numbers for the features that these points have, in memory of this thread."""

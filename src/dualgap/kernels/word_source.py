@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -71,7 +72,7 @@ class WordSource:
         self.row_half: NDArray[Any] = levels.norms - 2 * lacking if apart else lacking
         self.column_half: NDArray[Any] = levels.norms
         rows, points = self._rows_of(np.arange(0, self.n, max(1, self.n // _SAMPLED)))
-        nonzeros = packing.count_nonzeros(rows, points) / max(1, len(points))
+        nonzeros = np.count_nonzero(rows[points]) / max(1, len(points))
         sparse_cost = _SPARSE_WORD * nonzeros + _SPARSE_BLOCK * -(-self.words // packing.FEATURES)
         self.sparse = sparse_cost < self.words
         # In multiplications of the vector tiles: an instruction takes as long as theirs.
@@ -141,17 +142,23 @@ class WordSource:
         half[first * self.width : last * self.width] = 0
         half[first * self.width : first * self.width + len(ours)] = self.column_half[ours]
 
-    def rows(self, points: NDArray[np.intp]) -> tuple[Any, ...]:
-        """The operand `rows` of the loops over tiles."""
+    def rows(self, points: NDArray[np.intp], threads: int = 1) -> tuple[Any, ...]:
+        """The operand `rows` of the loops over tiles, made by so many threads."""
         groups = -(-len(points) // TILE_ROWS)
         half = np.zeros(groups * TILE_ROWS, dtype=self.half_dtype)
         half[: len(points)] = self.row_half[points]
         rows, where = self._rows_of(points)
         if self.sparse:
-            return (*packing.nonzeros_in_order(rows, where, np.int32(1), self.column_dtype), half)
+            counts = self._row_nonzeros if len(self.levels.bytes) else _nonzero_words(rows)
+            return (*packing.nonzeros_in_order(rows, counts, where, np.int32(1), self.column_dtype, threads), half)
         packed = scratch("rows", groups * TILE_ROWS * self.words, self.column_dtype)
         words_of.pack_words(rows, where, self.words, np.int32(0), TILE_ROWS, 0, groups, packed)
         return (packed, half)
+
+    @cached_property
+    def _row_nonzeros(self) -> NDArray[np.int64]:
+        """Words of every row that are not zero, where rows of words are kept."""
+        return _nonzero_words(self.levels.bytes.view(np.int32))
 
     def _rows_of(self, points: NDArray[np.intp]) -> tuple[NDArray[np.int32], NDArray[np.intp]]:
         """Rows of words and which of them belong to the points: those that are kept, or some made for the occasion."""
@@ -168,3 +175,10 @@ class WordSource:
     def tile(self) -> NDArray[Any]:
         """Room for a tile."""
         return scratch("tile", (packing.SPARSE_ROWS if self.sparse else TILE_ROWS) * self.width, self.dtype)
+
+
+def _nonzero_words(rows: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Words that are not zero, in each row."""
+    counts = np.empty(len(rows), dtype=np.int64)
+    packing.row_nonzeros(rows, 0, len(rows), counts)
+    return counts

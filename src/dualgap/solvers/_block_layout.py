@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numba as nb
 import numpy as np
 
 from dualgap.constraints import Groups
@@ -56,18 +57,43 @@ def arrange(
     chosen: NDArray[np.intp], group: NDArray[np.int64], n_groups: int
 ) -> tuple[NDArray[np.intp], NDArray[np.bool_], NDArray[np.int64]]:
     """Sort the chosen by group, then by number (memory likes it); fill each group up to whole strides with its last."""
-    parts, segments = [], [0]
+    places, filling, segments = _lay_out(np.sort(chosen), group, n_groups)
+    return places, filling, segments
+
+
+@nb.njit(cache=True, nogil=True)
+def _lay_out(ordered, group, n_groups):  # type: ignore[no-untyped-def]
+    """The work of `arrange` for numbers that are sorted."""
+    room = ordered.size + (n_groups + 1) * STRIDE
+    places, filling = np.empty(room, dtype=np.intp), np.empty(room, dtype=np.bool_)
+    segments = np.zeros(n_groups + 2, dtype=np.int64)
+    count = 0
     for g in range(-1, n_groups):
-        members = np.sort(chosen[group[chosen] == g])
-        parts.append(members)
-        segments.append(segments[-1] + -(-members.size // STRIDE) * STRIDE)
-    places, filling = np.zeros(segments[-1], dtype=np.intp), np.ones(segments[-1], dtype=bool)
-    for members, begin, end in zip(parts, segments[:-1], segments[1:], strict=True):
-        if members.size:
-            places[begin:end] = members[-1]
-            places[begin : begin + members.size] = members
-            filling[begin : begin + members.size] = False
-    return places, filling, np.array(segments)
+        begin = count
+        for k in range(ordered.size):
+            places[count], filling[count] = ordered[k], False
+            count += group[ordered[k]] == g
+        while (count - begin) % STRIDE:
+            places[count], filling[count] = places[count - 1], True
+            count += 1
+        segments[g + 2] = count
+    return places[:count], filling[:count], segments
+
+
+@nb.njit(cache=True, nogil=True)
+def gathered(gradient, u, lo, hi, group, middle, places, filling, slope):  # type: ignore[no-untyped-def]
+    """Values and bounds of a block's variables; their slopes, measured from their groups' thresholds, go to `slope`.
+
+    Places that only fill a stride up cannot move.
+    """
+    q = places.size
+    ours, least, most = np.empty(q), np.empty(q), np.empty(q)
+    for p in range(q):
+        i = places[p]
+        slope[p] = gradient[i] - middle[group[i] + 1]
+        ours[p] = u[i]
+        least[p], most[p] = (u[i], u[i]) if filling[p] else (lo[i], hi[i])
+    return ours, least, most
 
 
 def no_groups(problem: DualQP) -> Groups:

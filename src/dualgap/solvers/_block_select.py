@@ -48,59 +48,52 @@ def select(gradient, u, lo, hi, group, middle, kept, want, chosen, mask):  # typ
     Every group and side gets an equal share (what one does not need goes to the others), because a pair needs both.
     `mask` is scratch, zero before and after. Returns how many were chosen.
     """
+    # Who violates, and which way, is as good as random: the loops have no branches that depend on it. What is not to be
+    # chosen has a bucket of its own, the last.
     n_buckets = 2 * middle.size
     for k in range(kept.size):
         mask[kept[k]] = 1
         chosen[k] = kept[k]
-    largest, counts = np.zeros(n_buckets), np.zeros(n_buckets, dtype=np.int64)
+    largest, counts = np.zeros(n_buckets + 1), np.zeros(n_buckets + 1, dtype=np.int64)
+    bucket, score = np.empty(u.size, dtype=np.int64), np.empty(u.size)
     for i in range(u.size):
-        bucket, score = _bucket(gradient[i] - middle[group[i] + 1], u[i], lo[i], hi[i], group[i])
-        if bucket >= 0 and not mask[i]:
-            counts[bucket] += 1
-            largest[bucket] = max(largest[bucket], score)
-    quota = _quotas(counts, largest, want - kept.size)
-    bins = np.zeros((n_buckets, _BINS), dtype=np.int64)
-    factor = np.empty(n_buckets)
+        v = gradient[i] - middle[group[i] + 1]
+        grows, shrinks = (v < 0.0) & (u[i] < hi[i]), (v > 0.0) & (u[i] > lo[i])
+        wanted = (grows | shrinks) & (mask[i] == 0)
+        bucket[i] = 2 * (group[i] + 1) + shrinks if wanted else n_buckets
+        score[i] = abs(v) if wanted else 0.0
+    for i in range(u.size):
+        counts[bucket[i]] += 1
+        largest[bucket[i]] = max(largest[bucket[i]], score[i])
+    quota = _quotas(counts[:n_buckets], largest[:n_buckets], want - kept.size)
+    bins = np.zeros((n_buckets + 1, _BINS), dtype=np.int64)
+    factor = np.zeros(n_buckets + 1)
     for c in range(n_buckets):
         factor[c] = _BINS / np.sqrt(largest[c]) if largest[c] > 0.0 else 0.0
-    at_bin = np.full(u.size, -1)  # bucket and bin in one number; -1 for what is not to be chosen
+    at_bin = np.empty(u.size, dtype=np.int64)
     for i in range(u.size):
-        bucket, score = _bucket(gradient[i] - middle[group[i] + 1], u[i], lo[i], hi[i], group[i])
-        if bucket >= 0 and not mask[i]:
-            place = min(_BINS - 1, int(factor[bucket] * np.sqrt(score)))
-            bins[bucket, place] += 1
-            at_bin[i] = bucket * _BINS + place
-    last, rest = np.empty(n_buckets, dtype=np.int64), np.empty(n_buckets, dtype=np.int64)
+        at_bin[i] = min(_BINS - 1, int(factor[bucket[i]] * np.sqrt(score[i])))
+    for i in range(u.size):
+        bins[bucket[i], at_bin[i]] += 1
+    # Bins from `whole` on are taken, and so many of the one below.
+    whole, rest = np.full(n_buckets + 1, _BINS), np.zeros(n_buckets + 1, dtype=np.int64)
     for c in range(n_buckets):
         at, taken = _BINS, 0
         while at > 0 and taken + bins[c, at - 1] <= quota[c]:
             at -= 1
             taken += bins[c, at]
-        last[c], rest[c] = at, quota[c] - taken
-    count = kept.size
+        whole[c], rest[c] = at, quota[c] - taken
+    picked, count = np.empty(want - kept.size + 1, dtype=np.int64), 0
     for i in range(u.size):
-        if at_bin[i] < 0:
-            continue
-        bucket, place = at_bin[i] // _BINS, at_bin[i] % _BINS
-        if place < last[bucket]:
-            if place < last[bucket] - 1 or rest[bucket] == 0:
-                continue
-            rest[bucket] -= 1
-        chosen[count] = i
-        count += 1
+        c = bucket[i]
+        part = (at_bin[i] == whole[c] - 1) & (rest[c] > 0)
+        rest[c] -= part
+        picked[count] = i  # to be written over if it is not wanted
+        count += part | (at_bin[i] >= whole[c])
+    chosen[kept.size : kept.size + count] = picked[:count]
     for k in range(kept.size):
         mask[kept[k]] = 0
-    return count
-
-
-@nb.njit(cache=True, nogil=True, inline="always")
-def _bucket(v, u, lo, hi, group):  # type: ignore[no-untyped-def]
-    """Which group and side a violator belongs to and by how much it violates; (-1, 0) for others."""
-    if v < 0.0 and u < hi:
-        return 2 * (group + 1), -v
-    if v > 0.0 and u > lo:
-        return 2 * (group + 1) + 1, v
-    return -1, 0.0
+    return kept.size + count
 
 
 @nb.njit(cache=True, nogil=True)

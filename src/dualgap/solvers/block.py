@@ -47,7 +47,7 @@ from dualgap.solvers import _block_pairs as pairs
 from dualgap.solvers._augmented import MOST_FREE, cholesky, newton_change
 from dualgap.solvers._block_coupling import Coupling
 from dualgap.solvers._block_growing import GrowingBlock
-from dualgap.solvers._block_layout import Block, Local, arrange, no_groups, orient
+from dualgap.solvers._block_layout import Block, Local, arrange, gathered, no_groups, orient
 from dualgap.solvers._block_leap import leaping_steps
 from dualgap.solvers._block_rounding import NOISE_SHARE, Rounding
 from dualgap.solvers._block_select import gap_terms, select, thresholds
@@ -166,6 +166,7 @@ class _Run:
         # The problem in u = scale * a.
         self.scale = orient(groups.scale, problem.sign, groups.group)
         self.sign = problem.sign / self.scale
+        self.signed = bool(np.any(self.sign != 1.0))
         ends = problem.lo * self.scale, problem.hi * self.scale
         self.lo, self.hi = np.minimum(*ends), np.maximum(*ends)
         self.ridge = problem.ridge / self.scale**2
@@ -427,13 +428,13 @@ class _Run:
         places, filling, segments = arrange(np.arange(active.size), local.group, self.n_groups)
         variables = active[places]
         points, sign, q = self.problem.index[variables], self.sign[variables].astype(self.dtype), places.size
-        entries = self.entries  # not this object: blocks are kept by it
+        entries, signed = self.entries, self.signed  # not this object: blocks are kept by it
         if self.buffer.size < q * q:
             self.buffer = aligned(q * q, self.dtype)
 
         def make(which: NDArray[np.intp], rows: NDArray[Any]) -> None:
             entries.strip(points[which], points, rows)
-            if np.any(sign != 1.0):
+            if signed:
                 rows *= sign
                 rows *= sign[which, None]
 
@@ -451,9 +452,8 @@ class _Run:
     ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """Take pair steps on one block; returns the places in it that moved and how far."""
         places = block.places
-        u, lo, hi = local.u[places], local.lo[places].copy(), local.hi[places].copy()
-        lo[block.filling] = hi[block.filling] = u[block.filling]
-        slope = (local.gradient - middle[local.group + 1])[places].astype(self.dtype)
+        slope = np.empty(places.size, dtype=self.dtype)
+        u, lo, hi = gathered(*local.arrays, middle, places, block.filling, slope)
         before = u.copy()
         most = (_STEPS_EACH if self.coupling.empty else _STEPS_COUPLED) * places.size
         if self.options.max_iter >= 0:
@@ -481,10 +481,10 @@ class _Run:
         points = self.problem.index[variables]
         # Rows are worth keeping where all variables are active; elsewhere they would be longer than needed.
         self.entries.block(points, points, matrix, keep=self.all_active)
-        sign = self.sign[variables]
-        if np.any(sign != 1.0):
-            matrix *= sign.astype(self.dtype)
-            matrix *= sign.astype(self.dtype)[:, None]
+        if self.signed:
+            sign = self.sign[variables].astype(self.dtype)
+            matrix *= sign
+            matrix *= sign[:, None]
         self.coupling.add_to(matrix, variables)
         np.fill_diagonal(matrix, self.diagonal[variables])
         return matrix
