@@ -126,6 +126,11 @@ class FusedGram:
         """Multiplications an entry takes, roughly."""
         return self._single.entry_cost
 
+    @property
+    def exact_at_once(self) -> bool:
+        """Whether float64 entries are made of the same sums as float32 ones, and cost little more."""
+        return self._single.exactly() is not None
+
     def entry_error(self) -> EntryError | None:
         """How far the float32 entries can be from the true ones, where a bound is known."""
         if self.kernel.name != "rbf" or self.dtype != np.float32:

@@ -121,7 +121,7 @@ class WordSource:
         return matrix_unit.levels_error(self.levels.error)
 
     def entry_error(self, _exact: Callable[[], TileSource]) -> EntryError | None:
-        """How far entries of the RBF kernel can be off; None where exact ones cost little more."""
+        """How far entries of the RBF kernel can be off."""
         return self.levels.entry_error(self.formula)
 
     @property

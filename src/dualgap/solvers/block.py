@@ -426,19 +426,17 @@ class _Run:
             return None
         places, filling, segments = arrange(np.arange(active.size), local.group, self.n_groups)
         variables = active[places]
-        points, sign, q = self.problem.index[variables], self.sign[variables].astype(self.dtype), places.size
-        entries = self.entries  # not this object: blocks are kept by it
-        if self.buffer.size < q * q:
-            self.buffer = aligned(q * q, self.dtype)
+        points, sign = self.problem.index[variables], self.sign[variables].astype(self.dtype)
+        turned = bool(np.any(sign != 1.0))
+        strips = self.entries.strips(points, lasting=not turned)
 
         def make(which: NDArray[np.intp], rows: NDArray[Any]) -> None:
-            entries.strip(points[which], points, rows)
-            if np.any(sign != 1.0):
+            strips.make(points[which])  # into `rows`, which are the next of its own
+            if turned:
                 rows *= sign
                 rows *= sign[which, None]
 
-        memory = self.buffer[: q * q].reshape(q, q)
-        return GrowingBlock(places, filling, segments, self.diagonal[variables], memory, make)
+        return GrowingBlock(places, filling, segments, self.diagonal[variables], strips.values, make)
 
     def make_block(self, active: NDArray[np.intp], chosen: NDArray[np.intp], local: Local) -> Block:
         """Arrange variables of the active set and compute H over them (into the same memory as the last)."""
