@@ -78,6 +78,9 @@ class WordSource:
         self.entry_cost = min(sparse_cost, self.words) + FORMULA_COST
         self.write = fused.store_sparse if self.sparse else fused.store_dense
         self.multiply = fused.contract_sparse if self.sparse else fused.contract_dense
+        # What `fused` wants to know of the kernel.
+        measure = fused.PAIRS if self.pairs else fused.BYTES
+        self.shape = (measure, self.formula.formula, self.formula.degree, self.words)
         self._of(np.float32)
 
     def _of(self, dtype: Any) -> None:
@@ -85,6 +88,8 @@ class WordSource:
         self.dtype = np.dtype(dtype)
         self.width = tile_columns(dtype)
         self.half_dtype = np.dtype(np.int32 if self.dtype == np.float32 else np.float64)
+        # The kernel's coef0, and what whole sums are multiplied by.
+        self.constants = self.dtype.type(self.formula.coef0), self.dtype.type(self.levels.factor(self.formula))
 
     def exactly(self) -> WordSource | None:
         """The same with entries in float64, made of the same sums: for levels that are off by rounding alone."""
@@ -93,17 +98,6 @@ class WordSource:
         other = copy(self)
         other._of(np.float64)
         return other
-
-    @property
-    def shape(self) -> tuple[int, int, int, int]:
-        """What `fused` wants to know of the kernel."""
-        measure = fused.PAIRS if self.pairs else fused.BYTES
-        return (measure, self.formula.formula, self.formula.degree, self.words)
-
-    @property
-    def constants(self) -> tuple[Any, Any]:
-        """The kernel's coef0, and what whole sums are multiplied by."""
-        return self.dtype.type(self.formula.coef0), self.dtype.type(self.levels.factor(self.formula))
 
     @property
     def finite(self) -> bool:
