@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualgap.kernels.gram import FOREIGN_BUDGET, SINGLE_MOST, FullGram, KernelGram, entry_cost
+from dualgap.kernels.gram import FOREIGN_BUDGET, SINGLE_MOST, FullGram, KernelGram, entry_cost, largest_diagonal
 from dualgap.kernels.row_cache import RowCache, gather
 from dualgap.kernels.strips import Strips
 from dualgap.kernels.threads import share_parts, thread_count
@@ -38,7 +38,7 @@ class Entries:
 
     def __init__(self, gram: Gram, precision: str, *, keep: bool) -> None:
         fused = getattr(gram, "fused", None)
-        if np.abs(gram.diag()).max() > SINGLE_MOST or (fused is not None and not fused.accurate):
+        if largest_diagonal(gram) > SINGLE_MOST or (fused is not None and not fused.accurate):
             precision = "double"
         self.dtype = np.dtype(np.float32 if precision == "single" else np.float64)
         if fused is not None:

@@ -166,6 +166,11 @@ class FullGram:
         """Bytes held."""
         return int(self.matrix.nbytes) if "matrix" in self.__dict__ else 0
 
+    @cached_property
+    def largest_diagonal(self) -> float:
+        """As that of `KernelGram`."""
+        return float(np.abs(self.diag()).max()) if self.source is None else self.source.largest_diagonal
+
     def diag(self) -> NDArray[np.float64]:
         """The diagonal."""
         return np.diag(self.matrix).astype(np.float64) if self.source is None else self.source.diag()
@@ -270,7 +275,7 @@ class KernelGram:
     @cached_property
     def fused(self) -> FusedGram | None:
         """The same matrix made of float32 tiles, where this CPU and kernel allow it."""
-        if not fusable(self.kernel, self.points) or not np.abs(self._diagonal).max() < SINGLE_MOST:
+        if not fusable(self.kernel, self.points) or not self.largest_diagonal < SINGLE_MOST:
             return None
         fused = FusedGram(self.points, self.kernel, self.budget, self.n_jobs)
         return fused if fused.finite else None
@@ -324,6 +329,11 @@ class KernelGram:
         if self._columns is None or self._columns[0] is not columns:
             self._columns = (columns, self.points.take(columns))
         return self._columns[1]
+
+    @cached_property
+    def largest_diagonal(self) -> float:
+        """The largest absolute value on the diagonal, not a finite number where one of them is none."""
+        return float(np.abs(self._diagonal).max())
 
     def diag(self) -> NDArray[np.float64]:
         """The diagonal, exact where the formula gives it."""
@@ -489,6 +499,12 @@ def make_gram(
 def entry_cost(gram: Gram) -> float:
     """Multiplications an entry takes, roughly, where the matrix says so; else a guess."""
     return float(getattr(gram, "entry_cost", _ENTRY_COST))
+
+
+def largest_diagonal(gram: Gram) -> float:
+    """The largest absolute value on the diagonal, found once where the matrix keeps it."""
+    known = getattr(gram, "largest_diagonal", None)
+    return float(np.abs(gram.diag()).max() if known is None else known)
 
 
 def row_store(gram: Gram) -> Store:
