@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from dualgap.kernels import _word_packing as words_of
 from dualgap.kernels import fused, matrix_unit, packing
 from dualgap.kernels._matrix_unit_packing import PAIR_PLANES
+from dualgap.kernels._word_nonzeros import nonzero_words
 from dualgap.kernels.fused import TILE_ROWS, tile_columns
 from dualgap.kernels.memory import scratch
 from dualgap.kernels.tile_source import FORMULA_COST, Formula
@@ -142,7 +143,7 @@ class WordSource:
         half[: len(points)] = self.row_half[points]
         rows, where = self._rows_of(points)
         if self.sparse:
-            return (*packing.nonzeros_in_order(rows, where, np.int32(1), self.column_dtype), half)
+            return (*nonzero_words(rows, where, self.words), half)
         packed = scratch("rows", groups * TILE_ROWS * self.words, self.column_dtype)
         words_of.pack_words(rows, where, self.words, np.int32(0), TILE_ROWS, 0, groups, packed)
         return (packed, half)
