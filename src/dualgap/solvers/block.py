@@ -173,7 +173,7 @@ class _Run:
         a = grouped_start(problem, groups) if start is None else np.clip(start, problem.lo, problem.hi)
         known = start_gradient if options.precision == "single" else exact_gradient
         gradient = known(problem, a) if a.any() else problem.f0
-        self.u = np.clip(a * self.scale, self.lo, self.hi)
+        self.u = np.minimum(np.maximum(a * self.scale, self.lo), self.hi)
         self.gradient = gradient / self.scale
         self.coupling = Coupling(problem, self.scale, self.diagonal, self.u, self.gradient)
         self.bare = self.diagonal
@@ -566,4 +566,5 @@ class _Run:
     def outcome(self, status: Status) -> Outcome:
         """The solution in the problem's own variables, on its constraints."""
         u = self.coupling.feasible(self.u, self.lo, self.hi, self.gradient)
-        return Outcome(np.clip(u / self.scale, self.problem.lo, self.problem.hi), self.iterations, status)
+        a = np.minimum(np.maximum(u / self.scale, self.problem.lo), self.problem.hi)
+        return Outcome(a, self.iterations, status)
