@@ -113,7 +113,7 @@ class DualQP:
             return self.sign * a
         if self.points is self.index:
             coefficients = np.zeros(self.gram.n)
-            coefficients[self.index] += self.sign * a  # added, so that no zero has a sign
+            coefficients[self.index] = self.sign * a + 0.0  # no zero with a sign
             return coefficients
         return np.bincount(self.index, weights=self.sign * a, minlength=self.gram.n).astype(np.float64, copy=False)
 
