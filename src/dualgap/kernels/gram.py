@@ -26,6 +26,8 @@ from dualgap.kernels.strips import Strips
 from dualgap.kernels.tile_source import fusable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 Store = RowStore | ElementStore
@@ -208,12 +210,11 @@ class FullGram:
         self.accumulate(out, used, weights[used], rows)
         return out
 
-    def bounded(
-        self, weights: NDArray[np.float64], rows: NDArray[np.intp] | None, needed: NDArray[np.bool_], **options: bool
-    ) -> LastProduct | None:
-        """As `KernelGram.bounded`."""
+    @property
+    def bounded(self) -> Callable[..., LastProduct | None] | None:
+        """`KernelGram.bounded`; None where exact products are read off this matrix."""
         source = self._of_data()
-        return None if source is None else source.bounded(weights, rows, needed, **options)
+        return None if source is None else source.bounded
 
     def sharpen(self, places: NDArray[np.intp]) -> None:
         """As `KernelGram.sharpen`."""
