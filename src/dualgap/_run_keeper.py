@@ -216,7 +216,7 @@ class Keeper:
             violation = last.violation
             if np.isnan(gap):
                 primal, gap = last.primal, last.relative_gap
-        iteration, evaluations, *rest = (int(total) for total in self.totals)
+        iteration, evaluations, *rest = self.totals.tolist()
         return Event(
             iteration, self.elapsed(), primal, dual, gap, violation, int(np.count_nonzero(s.a)), evaluations, *rest
         )

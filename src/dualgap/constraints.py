@@ -141,7 +141,7 @@ def grouped_start(problem: DualQP, groups: Groups, near: NDArray[np.float64] | N
     InfeasibleProblemError
         When there is none.
     """
-    a = np.clip(0.0 if near is None else near, problem.lo, problem.hi)
+    a = np.minimum(np.maximum(problem.lo, 0.0 if near is None else near), problem.hi)
     for g in range(groups.rhs.shape[0]):
         _fill(problem, a, groups.members[g], groups.scale, float(groups.rhs[g]))
     return a
@@ -151,8 +151,10 @@ def _fill(
     problem: DualQP, a: NDArray[np.float64], members: NDArray[np.intp], scale: NDArray[np.float64], rhs: float
 ) -> None:
     """Move the members of one group, in order, to their bounds until the group's sum is `rhs`."""
+    if rhs == 0.0 and not a.any():  # where most begin
+        return
     missing = rhs - float(scale[members] @ a[members])
-    if missing == 0.0:  # where most begin
+    if missing == 0.0:
         return
     direction = np.sign(missing * scale[members])
     reach = np.where(direction > 0, problem.hi[members], problem.lo[members])

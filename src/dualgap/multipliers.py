@@ -149,8 +149,16 @@ def _quantile(members, scale, slope, lo, hi, rhs):  # type: ignore[no-untyped-de
     if members.size >= _WORTH_A_SAMPLE:
         kinks, jumps, derivative = _bracketed(kinks, jumps, derivative, rounding)
     first, reached = _crossing(kinks, jumps, derivative, -rounding, False)
-    if reached > rounding:  # nearly always: one jump across both levels, and a single minimiser
+    if reached > rounding:  # one jump across both levels, and a single minimiser
         return first, first
+    # Nearly always the greatest is the next kink, as looks at all of them show: half the time of a search.
+    following = np.inf
+    for r in range(kinks.size):
+        following = min(following, kinks[r] if kinks[r] > first else np.inf)
+    for r in range(kinks.size):
+        reached += jumps[r] if kinks[r] == following else 0.0
+    if reached > rounding:
+        return first, following
     return first, _crossing(kinks, jumps, derivative, rounding, True)[0]
 
 

@@ -89,7 +89,8 @@ class DualQP:
             raise ValueError(f"F must have shape ({n}, {self.e.shape[0]}) to match index and e; got {self.F.shape}.")
         if len(self.columns) != self.e.shape[0]:
             raise ValueError(f"columns must name {self.e.shape[0]} multipliers; got {self.columns!r}.")
-        check_kernel_values(self.gram.diag())
+        largest = getattr(self.gram, "largest_diagonal", None)  # known once for all problems over a matrix, or not
+        check_kernel_values(self.gram.diag() if largest is None else np.asarray(largest))
         from dualgap._vector_passes import fault_of
 
         fault = fault_of(self.index, self.gram.n, self.sign, self.ridge, self.f0, self.lo, self.hi, self.F, self.e)
@@ -110,6 +111,10 @@ class DualQP:
         """The signed variables summed onto their points: the coefficients of the kernel expansion."""
         if self.whole:
             return self.sign * a
+        if self.points is self.index:
+            coefficients = np.zeros(self.gram.n)
+            coefficients[self.index] = self.sign * a + 0.0  # no zero with a sign
+            return coefficients
         return np.bincount(self.index, weights=self.sign * a, minlength=self.gram.n).astype(np.float64, copy=False)
 
     @cached_property

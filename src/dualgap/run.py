@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import fields, replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -303,12 +303,17 @@ def _check(tol: float, gap_tol: float | None, time_limit: float | None) -> None:
 
 def _taken(offered: Mapping[str, Any], module: ModuleType, name: str) -> dict[str, Any]:
     """The settings that a solver has; threads of dcd are not reproducible, and only for who asks for them."""
-    known = {field.name for field in fields(module.Options)} - ({"n_jobs"} if name == "dcd" else set())
+    known = _option_names(module.Options) - ({"n_jobs"} if name == "dcd" else set())
     return {key: value for key, value in offered.items() if key in known}
 
 
+@cache
+def _option_names(options: type) -> frozenset[str]:
+    return frozenset(field.name for field in fields(options))
+
+
 def _settings(module: ModuleType, name: str, options: dict[str, Any], **common: Any) -> Any:
-    known = {f.name for f in fields(module.Options)}
+    known = _option_names(module.Options)
     unknown = sorted(set(options) - known)
     if unknown:
         raise ValueError(f"Unknown option {unknown[0]!r} for solver {name!r}; it takes {', '.join(sorted(known))}.")

@@ -16,6 +16,11 @@ X, Y = load_digits(return_X_y=True)
 X, Y = X[:500], Y[:500]
 
 
+@pytest.fixture(autouse=True)
+def any_task_is_worth_a_thread(monkeypatch):
+    monkeypatch.setattr(base, "_WORTH_A_THREAD", 0.0)
+
+
 def fitted(estimator, n_jobs, labels=Y, **parameters):
     return estimator(n_jobs=n_jobs, **parameters).fit(X[: len(labels)], labels)
 
@@ -95,6 +100,12 @@ def test_tasks_that_are_watched_run_in_order(watched, monkeypatch, capsys):
 
 def test_large_tasks_run_in_order(monkeypatch):
     monkeypatch.setattr(base, "_SIDE_BY_SIDE", 100)
+    names, _ = threads_used(monkeypatch)
+    assert names == {threading.current_thread().name}
+
+
+def test_tasks_that_are_mostly_python_run_in_order(monkeypatch):
+    monkeypatch.undo()
     names, _ = threads_used(monkeypatch)
     assert names == {threading.current_thread().name}
 

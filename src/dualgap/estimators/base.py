@@ -21,7 +21,7 @@ from dualgap.finish import finish
 from dualgap.formulations import FORMULATIONS, Model, build, parametric_values, recover
 from dualgap.kernels.contraction import contract
 from dualgap.kernels.functions import NAMES, Kernel
-from dualgap.kernels.gram import make_gram
+from dualgap.kernels.gram import entry_cost, make_gram
 from dualgap.kernels.lowrank import APPROXIMATIONS, LowRankGram
 from dualgap.kernels.points import prepare
 from dualgap.kernels.threads import one_blas_thread, share, thread_count
@@ -57,6 +57,9 @@ SHARED_CONSTRAINTS: dict[str, Any] = {
 _FEW_ENTRIES = 1 << 20
 # Points of a task up to which tasks run side by side: two blocks of the block solver, whose steps are one thread's.
 _SIDE_BY_SIDE = 4096
+# Multiplications of a task's whole matrix from which on they do: compiled code then takes longer than a task's Python
+# (a millisecond), which is one thread's at a time. Two threads took 63 ms for 45 pairs of 360 points, one took 46.
+_WORTH_A_THREAD = 3e7
 
 
 # What C=inf stands for: more than a coefficient of samples that can be separated in float64 comes to.
@@ -279,7 +282,8 @@ class KernelSVM(CertifiedEstimator):
         """Solve independent tasks over one Gram matrix: side by side where they are small, else one after another.
 
         One after another they share the rows that are kept, and each uses all threads. A small task cannot keep two
-        threads busy, so that it gets one; callbacks and lines of progress are then not wanted to arrive mixed.
+        threads busy, so that it gets one; callbacks and lines of progress are then not wanted to arrive mixed. Very
+        small ones are mostly Python, which threads would only take from each other.
         """
         threads = thread_count(self.n_jobs)
         watched = self._session.watched
@@ -289,6 +293,9 @@ class KernelSVM(CertifiedEstimator):
         with one_blas_thread() if blocks and count > 1 else nullcontext():
             if count == 1 or threads == 1 or watched or largest > _SIDE_BY_SIDE or not blocks:
                 return [task(number, gram) for number in range(count)]
+            if largest**2 * entry_cost(getattr(gram, "fused", None) or gram) < _WORTH_A_THREAD:
+                alone = gram.separate()  # type: ignore[attr-defined]
+                return [task(number, alone) for number in range(count)]
             solved: list[Any] = [None] * count
 
             def piece(number: int) -> None:

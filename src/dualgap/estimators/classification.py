@@ -154,9 +154,9 @@ class _KernelClassifier(ClassifierMixin, KernelSVM):  # type: ignore[misc]
             self.dual_coef_ = self._public(self._dual_coef)
             return
         coefficients = np.zeros((n_classes - 1, support.size))
-        ends = np.concatenate([[0], np.cumsum(self.n_support_)])
+        ends = [0, *np.cumsum(self.n_support_).tolist()]
         for (first, second), model in zip(self._pairs(), models, strict=True):
-            of_first, of_second = slice(*ends[[first, first + 1]]), slice(*ends[[second, second + 1]])
+            of_first, of_second = slice(ends[first], ends[first + 1]), slice(ends[second], ends[second + 1])
             coefficients[second - 1, of_first] = model.coefficients[support[of_first]]
             coefficients[first, of_second] = model.coefficients[support[of_second]]
         self._dual_coef = coefficients

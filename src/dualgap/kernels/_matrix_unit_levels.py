@@ -83,9 +83,7 @@ class Levels:
         return -0.5 * squared if formula.formula == EXPONENT else squared
 
     def entry_error(self, formula: Formula) -> EntryError | None:
-        """How far float32 entries of the RBF kernel can be off; None where exact ones cost little more."""
-        if self.exact:
-            return None
+        """How far float32 entries of the RBF kernel can be off."""
         half = 0.5 * (formula.scale * self.step) ** 2 * self.norms.astype(np.float64)
         return EntryError.of_distances(self.error / (1.0 - self.error), half)
 

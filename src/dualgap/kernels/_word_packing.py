@@ -11,9 +11,8 @@ import numpy as np
 
 from dualgap.kernels._matrix_unit_levels import SIXTEEN_BITS, keep_levels, levels_of
 from dualgap.kernels._matrix_unit_packing import put_level
-
-# Words of all lanes packed at a time: what is written (8 KB of 64 lanes) stays in a first-level cache.
-_TOGETHER = 32
+from dualgap.kernels._tile_entries import TILE_ROWS
+from dualgap.kernels.transposition import WORD_SIDE, turn_rows_of_words, turn_square_of_words
 
 
 @nb.njit(cache=True, nogil=True)
@@ -40,9 +39,30 @@ def pack_words(rows, points, words, flipped, width, first, last, packed):  # typ
         present = min(width, points.size - t * width)
         if present < width:
             packed[t * words * width : (t + 1) * words * width] = flipped
-        for begin in range(0, words, _TOGETHER):
-            end = min(words, begin + _TOGETHER)
-            for lane in range(present):
-                row = points[t * width + lane]
-                for k in range(begin, end):
-                    packed[(t * words + k) * width + lane] = rows[row, k] ^ flipped
+        turned = _turn_lanes(rows, points, words, flipped, width, t, present, packed)
+        for lane in range(turned, present):
+            row = points[t * width + lane]
+            for k in range(words):
+                packed[(t * words + k) * width + lane] = rows[row, k] ^ flipped
+
+
+@nb.njit(cache=True, nogil=True)
+def _turn_lanes(rows, points, words, flipped, width, t, present, packed):  # type: ignore[no-untyped-def]
+    """Pack as many of the `present` lanes of group `t` as fill whole squares; returns how many."""
+    first = t * width
+    straight = rows.strides[1] == rows.itemsize and points.strides[0] == points.itemsize
+    if words < WORD_SIDE or not straight:
+        return 0
+    # The last square of a row may begin within the one before: the same words are then written twice.
+    if width == TILE_ROWS and present == width:
+        for begin in range(0, words, WORD_SIDE):
+            k = min(begin, words - WORD_SIDE)
+            turn_rows_of_words(rows, points, first, k, flipped, packed, (t * words + k) * width, width)
+        return width
+    whole = present // WORD_SIDE * WORD_SIDE
+    for lane in range(0, whole, WORD_SIDE):
+        for begin in range(0, words, WORD_SIDE):
+            k = min(begin, words - WORD_SIDE)
+            place = (t * words + k) * width + lane
+            turn_square_of_words(rows, points, first + lane, k, flipped, packed, place, width)
+    return whole

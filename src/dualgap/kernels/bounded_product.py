@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from dualgap.kernels.error_bound import EntryError
     from dualgap.kernels.fused_gram import FusedGram
+    from dualgap.kernels.strips import Strips
 
 # Shares of the points with weights, in the order of their distance from the centre.
 _PARTS = (0.5, 0.9, 0.99, 1.0)
@@ -32,7 +33,7 @@ _CHUNK = 16_000_000
 
 
 def bounded_product(
-    gram: FusedGram, weights: NDArray[np.float64], rows: NDArray[np.intp]
+    gram: FusedGram, weights: NDArray[np.float64], rows: NDArray[np.intp], strips: Strips | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """``K[rows] @ weights`` from float32 entries, and a bound of the error of each component.
 
@@ -44,6 +45,8 @@ def bounded_product(
         Coefficients of all points.
     rows : ndarray of int
         The components wanted.
+    strips : Strips or None
+        Entries that have been made, read where all that are needed are among them and no row is a point with a weight.
     """
     bound = gram.entry_error()
     assert bound is not None
@@ -55,16 +58,15 @@ def bounded_product(
     scale = 2.0 ** np.ceil(np.log2(np.abs(weights[used]).max()))
     scaled = np.zeros(weights.size)
     scaled[used] = weights[used] / scale * bound.corrections(used)
-    parts = [(part, *_sides(part, weights)) for part in _parts(used, bound)]
+    here = strips is not None and strips.cover(used, rows) and not np.any(weights[rows])
+    parts = [(part, *_sides(part, weights)) for part in ([used] if here else _parts(used, bound))]
     # Whole tiles, within the share of the budget that packed columns may have.
     tiles = max(1, min(_CHUNK, gram.budget // PACKED_SHARE) // gram.tile_bytes)
     step = tiles * gram.tile_columns
     for begin in range(0, rows.size, step):
         end = begin + step
         chunk = rows[begin:end]
-        # A matrix of its own: nothing is counted as a solver's entries, and none of its packed columns are given up.
-        single = gram.separate()
-        single.budget = PACKED_SHARE * tiles * gram.tile_bytes
+        single = strips if strips is not None and here else _apart(gram, tiles)
         for part, positive, negative in parts:
             above, below = np.zeros(chunk.size), np.zeros(chunk.size)
             single.accumulate(above, positive, scaled[positive], chunk)
@@ -76,6 +78,13 @@ def bounded_product(
     error = error * factor + bound.absolute(float(np.abs(weights).sum()), scale, used.size)
     error[~np.isfinite(product)] = np.inf  # weights too large for float32
     return product, error
+
+
+def _apart(gram: FusedGram, tiles: int) -> FusedGram:
+    """A matrix of its own: nothing is counted as a solver's entries, and none of its packed columns are given up."""
+    single = gram.separate()
+    single.budget = PACKED_SHARE * tiles * gram.tile_bytes
+    return single
 
 
 def _sides(part: NDArray[np.intp], weights: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualgap.kernels.gram import FOREIGN_BUDGET, SINGLE_MOST, FullGram, KernelGram, entry_cost
+from dualgap.kernels.gram import FOREIGN_BUDGET, SINGLE_MOST, FullGram, KernelGram, entry_cost, largest_diagonal
 from dualgap.kernels.row_cache import RowCache, gather
+from dualgap.kernels.strips import Strips
 from dualgap.kernels.threads import share_parts, thread_count
 from dualgap.problem import check_kernel_values
 
@@ -37,7 +38,7 @@ class Entries:
 
     def __init__(self, gram: Gram, precision: str, *, keep: bool) -> None:
         fused = getattr(gram, "fused", None)
-        if np.abs(gram.diag()).max() > SINGLE_MOST or (fused is not None and not fused.accurate):
+        if largest_diagonal(gram) > SINGLE_MOST or (fused is not None and not fused.accurate):
             precision = "double"
         self.dtype = np.dtype(np.float32 if precision == "single" else np.float64)
         if fused is not None:
@@ -46,9 +47,9 @@ class Entries:
         self._made_by: Any = gram if fused is None else fused
         self._tiles = fused is not None
         # Products with AA' are two products with A, whatever made the entries.
-        kernel_gram = gram.source if isinstance(gram, FullGram) else gram
-        linear = isinstance(kernel_gram, KernelGram) and kernel_gram.kernel.name == "linear"
-        self._sums_by: Any = kernel_gram if linear else self._made_by
+        self._source = gram.source if isinstance(gram, FullGram) else gram
+        linear = isinstance(self._source, KernelGram) and self._source.kernel.name == "linear"
+        self._sums_by: Any = self._source if linear else self._made_by
         self._n = gram.n
         self.threads = thread_count(getattr(gram, "n_jobs", None)) if fused is None else fused.threads
         self._budget = getattr(gram, "budget", FOREIGN_BUDGET)
@@ -101,9 +102,15 @@ class Entries:
 
         share_parts(piece, present.size, _ROWS, self.threads)
 
-    def strip(self, rows: NDArray[np.intp], columns: NDArray[np.intp], out: NDArray[Any]) -> None:
-        """``out = K[rows, columns]`` by tiles, for columns that will be asked for again: they stay packed."""
-        self._made_by.block(rows, columns, out, keep=True)
+    def strips(self, columns: NDArray[np.intp], *, lasting: bool) -> Strips:
+        """Rows by tiles, made one after another, for columns that stay packed.
+
+        They are `lasting` where they stay as they are made: certificates then read them as well.
+        """
+        strips = Strips(self._made_by, columns)
+        if lasting and isinstance(self._source, KernelGram) and self.dtype == np.float32:
+            self._source.strips = strips
+        return strips
 
     def accumulate(
         self,

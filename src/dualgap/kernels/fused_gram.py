@@ -86,6 +86,7 @@ class FusedGram:
         self._single = single_source(self._X, kernel, budget // PACKED_SHARE, self.threads)
         # One for all that are made by `separate`; two threads that make it at once make the same.
         self._double: list[TileSource] = []
+        self._proof: list[Source] = []
         self._bound: list[EntryError | None] = []
         self._packed: list[_Packed] = []
         self._all = np.arange(self.n)
@@ -125,6 +126,11 @@ class FusedGram:
     def entry_cost(self) -> float:
         """Multiplications an entry takes, roughly."""
         return self._single.entry_cost
+
+    @property
+    def exact_at_once(self) -> bool:
+        """Whether float64 entries are made of the same sums as float32 ones, and cost little more."""
+        return not isinstance(self._proof_source(), TileSource)
 
     def entry_error(self) -> EntryError | None:
         """How far the float32 entries can be from the true ones, where a bound is known."""
@@ -170,16 +176,14 @@ class FusedGram:
 
         # The columns of a block are not asked for again, unless they are said to; all of them are.
         self._over(source, columns, rows, store, keep=keep or columns is None)
-        if upper:
+        if upper and (self.threads == 1 or work < _WORTH_THREADS):
+            mirror(out, 0, len(rows))
+        elif upper:
             # Earlier rows have more to copy: pieces of equal work, on whole tiles.
             shares = 1.0 - np.sqrt(np.linspace(1.0, 0.0, PIECES_EACH * self.threads + 1))
             ends = (shares * len(rows)).astype(np.int64)
             ends[1:-1] -= ends[1:-1] % source.width
-            share(
-                lambda i: mirror(out, ends[i], ends[i + 1]),
-                ends.size - 1,
-                self.threads if work >= _WORTH_THREADS else 1,
-            )
+            share(lambda i: mirror(out, ends[i], ends[i + 1]), ends.size - 1, self.threads)
 
     def accumulate(
         self,
@@ -198,14 +202,15 @@ class FusedGram:
         """``K[rows] @ weights`` in float64 throughout."""
         out = np.zeros(self.n if rows is None else len(rows))
         used = np.flatnonzero(weights)
-        source = self._single.exactly() or self._exact_source()
+        source = self._proof_source()
         wanted = self._all if rows is None else rows
-        inside = weights[wanted] != 0.0
-        worth = used.size**2 * source.entry_cost >= _WORTH_HALVING
-        in_order = rows is None or bool(np.all(np.diff(rows) > 0))
-        halved = worth and in_order and np.count_nonzero(inside) == used.size
         # The matrix unit has no such loops, and wide data are packed by tiles of their own.
-        if not halved or isinstance(source, MatrixSource) or source.wide:
+        halved = used.size**2 * source.entry_cost >= _WORTH_HALVING
+        if not halved or isinstance(source, MatrixSource) or source.wide or not _in_order(rows):
+            self._contract(source, out, used, weights[used], rows)
+            return out
+        inside = weights[wanted] != 0.0
+        if np.count_nonzero(inside) < used.size:
             self._contract(source, out, used, weights[used], rows)
             return out
         # All points with weights are among the rows: their block is symmetric.
@@ -214,6 +219,12 @@ class FusedGram:
         self._contract(source, others, used, weights[used], wanted[~inside])
         out[~inside] = others
         return out
+
+    def _proof_source(self) -> Source:
+        """What makes float64 entries: of the same whole numbers where there are any, else of the data."""
+        if not self._proof:
+            self._proof.append(self._single.exactly() or self._exact_source())
+        return self._proof[0]
 
     def _exact_source(self) -> TileSource:
         if not self._double:
@@ -224,7 +235,7 @@ class FusedGram:
     def double(self) -> FusedGram:
         """The same matrix with float64 entries."""
         other = self.separate()
-        other._single, other.dtype = self._exact_source(), np.dtype(np.float64)
+        other._single, other.dtype, other._proof = self._exact_source(), np.dtype(np.float64), []
         return other
 
     def _contract(
@@ -319,6 +330,11 @@ class FusedGram:
         )
         self._packed.append(packed)
         return packed
+
+
+def _in_order(rows: NDArray[np.intp] | None) -> bool:
+    """Whether every row comes after the one before; None stands for all, in order."""
+    return rows is None or bool(np.all(np.diff(rows) > 0))
 
 
 def _narrow_piece(source: TileSource, points: NDArray[np.intp], rows: NDArray[np.int64], tile: int) -> _Piece:

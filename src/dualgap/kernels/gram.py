@@ -22,9 +22,12 @@ from dualgap.kernels.fused_gram import FusedGram
 from dualgap.kernels.last_product import LastProduct
 from dualgap.kernels.points import Points, prepare
 from dualgap.kernels.row_cache import RowCache, add_rows
+from dualgap.kernels.strips import Strips
 from dualgap.kernels.tile_source import fusable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 Store = RowStore | ElementStore
@@ -43,6 +46,8 @@ _ROWS_LEAST = 2048
 # Multiplications of entries in float64 from which on it pays to make them in float32 first, which saves about 0.014 ns
 # each: a millisecond, of which packing and bounds take a part.
 _WORTH_BOUNDING = 7e7
+# The same where the solver has left them, and all of it is saved: a fifth of a millisecond, what bounds take.
+_WORTH_READING = 8e6
 # Bytes for the rows of a Gram matrix that is not ours and says nothing of a budget: the default of cache_size.
 FOREIGN_BUDGET = 200_000_000
 # Multiplications an entry of a Gram matrix takes that does not say: a guess.
@@ -163,6 +168,11 @@ class FullGram:
         """Bytes held."""
         return int(self.matrix.nbytes) if "matrix" in self.__dict__ else 0
 
+    @cached_property
+    def largest_diagonal(self) -> float:
+        """As that of `KernelGram`."""
+        return float(np.abs(self.diag()).max()) if self.source is None else self.source.largest_diagonal
+
     def diag(self) -> NDArray[np.float64]:
         """The diagonal."""
         return np.diag(self.matrix).astype(np.float64) if self.source is None else self.source.diag()
@@ -200,12 +210,11 @@ class FullGram:
         self.accumulate(out, used, weights[used], rows)
         return out
 
-    def bounded(
-        self, weights: NDArray[np.float64], rows: NDArray[np.intp] | None, needed: NDArray[np.bool_], **options: bool
-    ) -> LastProduct | None:
-        """As `KernelGram.bounded`."""
+    @property
+    def bounded(self) -> Callable[..., LastProduct | None] | None:
+        """`KernelGram.bounded`; None where exact products are read off this matrix."""
         source = self._of_data()
-        return None if source is None else source.bounded(weights, rows, needed, **options)
+        return None if source is None else source.bounded
 
     def sharpen(self, places: NDArray[np.intp]) -> None:
         """As `KernelGram.sharpen`."""
@@ -246,6 +255,7 @@ class KernelGram:
         self._cache = cache
         self._store: Store | None = None
         self._last_product = LastProduct()
+        self.strips: Strips | None = None  # rows that a solver has left
         self._diagonal = diagonal(kernel, points)
         self._diagonal[np.abs(self._diagonal) > np.finfo(self.dtype).max] = np.inf  # as rows of this dtype have it
         self._columns: tuple[NDArray[np.intp], Points] | None = None
@@ -266,7 +276,7 @@ class KernelGram:
     @cached_property
     def fused(self) -> FusedGram | None:
         """The same matrix made of float32 tiles, where this CPU and kernel allow it."""
-        if not fusable(self.kernel, self.points) or not np.abs(self._diagonal).max() < SINGLE_MOST:
+        if not fusable(self.kernel, self.points) or not self.largest_diagonal < SINGLE_MOST:
             return None
         fused = FusedGram(self.points, self.kernel, self.budget, self.n_jobs)
         return fused if fused.finite else None
@@ -284,6 +294,7 @@ class KernelGram:
         """The same matrix for one thread beside others: the data are shared, caches and counts are its own."""
         other = copy(self)
         other.n_jobs, other.evaluations, other._store, other._last_product = 1, 0, None, LastProduct()
+        other.strips = None
         other.kept_rows = None
         if self.fused is not None:
             other.fused = self.fused.separate(threads=1)
@@ -319,6 +330,11 @@ class KernelGram:
         if self._columns is None or self._columns[0] is not columns:
             self._columns = (columns, self.points.take(columns))
         return self._columns[1]
+
+    @cached_property
+    def largest_diagonal(self) -> float:
+        """The largest absolute value on the diagonal, not a finite number where one of them is none."""
+        return float(np.abs(self._diagonal).max())
 
     def diag(self) -> NDArray[np.float64]:
         """The diagonal, exact where the formula gives it."""
@@ -387,10 +403,16 @@ class KernelGram:
         leads = last.leads_to(weights, rows)
         if not (leads and last.error is not None):
             work = np.count_nonzero(weights) * np.count_nonzero(~needed) * fused.entry_cost
-            if known or not (always or (work >= _WORTH_BOUNDING and not leads)) or fused.entry_error() is None:
+            if known or not (always or (self._worth_bounding(work) and not leads)) or fused.entry_error() is None:
                 return None
-        last.bound(weights, rows, needed, fused.exact, partial(bounded_product, fused))
+        last.bound(weights, rows, needed, fused.exact, partial(bounded_product, fused, strips=self.strips))
         return last
+
+    def _worth_bounding(self, work: float) -> bool:
+        """Whether float32 entries save time where float64 ones would take so many multiplications."""
+        if self.strips is not None:
+            return work >= _WORTH_READING
+        return work >= _WORTH_BOUNDING and self.fused is not None and not self.fused.exact_at_once
 
     def sharpen(self, places: NDArray[np.intp]) -> None:
         """Make some components of the last product exact."""
@@ -398,7 +420,7 @@ class KernelGram:
 
     def forget(self) -> None:
         """Make the next exact product anew, so that a run does not depend on what was computed before it."""
-        self._last_product = LastProduct()
+        self._last_product, self.strips = LastProduct(), None
 
     def _exact(self, weights: NDArray[np.float64], rows: NDArray[np.intp] | None) -> NDArray[np.float64]:
         targets = self.points if rows is None else self.points.take(rows)
@@ -478,6 +500,12 @@ def make_gram(
 def entry_cost(gram: Gram) -> float:
     """Multiplications an entry takes, roughly, where the matrix says so; else a guess."""
     return float(getattr(gram, "entry_cost", _ENTRY_COST))
+
+
+def largest_diagonal(gram: Gram) -> float:
+    """The largest absolute value on the diagonal, found once where the matrix keeps it."""
+    known = getattr(gram, "largest_diagonal", None)
+    return float(np.abs(gram.diag()).max() if known is None else known)
 
 
 def row_store(gram: Gram) -> Store:

@@ -149,7 +149,7 @@ class MatrixSource:
         )
 
     def entry_error(self, exact_source: Callable[[], TileSource]) -> EntryError | None:
-        """How far entries of the RBF kernel can be off; None where exact ones cost little more, or nothing is known."""
+        """How far entries of the RBF kernel can be off; None where nothing is known."""
         if self.levels is not None:
             return self.levels.entry_error(self.formula)
         exact = exact_source()

@@ -15,7 +15,7 @@ def aligned(size: int, dtype: Any) -> NDArray[Any]:
     """Uninitialised memory that starts on a cache line, so that no vector straddles two."""
     itemsize = np.dtype(dtype).itemsize
     raw = np.empty(size * itemsize + 64, dtype=np.uint8)
-    start = -raw.ctypes.data % 64
+    start = -raw.__array_interface__["data"][0] % 64  # `raw.ctypes` takes five times as long
     return raw[start : start + size * itemsize].view(dtype)
 
 

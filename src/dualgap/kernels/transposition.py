@@ -1,7 +1,8 @@
-"""Squares of a matrix, scaled and turned around in registers: what is read along rows is written along columns.
+"""Squares of a matrix, turned around in registers: what is read along rows is written along columns.
 
 A number at a time, that takes 1.2 ns a number or so, whatever the order of the loops. 64 of them in eight registers
-take three rounds of exchanges between pairs of registers, and whole registers are read and written: 0.25 ns.
+take three rounds of exchanges between pairs of registers, and whole registers are read and written: 0.25 ns. Numbers
+are centred and scaled on the way; words of levels (`_word_packing`) have some of their bits turned.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from dualgap.kernels.vectors import INT32, INT64, beyond, pointer
 
 # Rows and columns of a square: eight float64 numbers fill a register of AVX-512, and more rows would not fit.
 SIDE = 8
+# The same for words of 32 bits.
+WORD_SIDE = 16
 
 
 def transposed(b: Any, rows: list[Any]) -> list[Any]:
@@ -85,6 +88,40 @@ def _turned(lanes: int) -> Any:
     return turn
 
 
+def _words_turned(lanes: int) -> Any:
+    """The intrinsic for `lanes` rows of words, at most `WORD_SIDE` of them."""
+
+    @intrinsic
+    def turn(typing, words, points, first, column, flipped, packed, place, width):  # type: ignore[no-untyped-def]
+        if words.dtype != types.int32 or packed.dtype != types.int32:
+            return None  # not a function of such arguments
+
+        def generate(context: Any, b: Any, signature: Any, arguments: Any) -> Any:
+            data = context.make_array(words)(context, b, arguments[0])
+            step = b.extract_value(data.strides, 0)
+            which = pointer(context, b, points, arguments[1], arguments[2])
+            kind = ir.VectorType(INT32, WORD_SIDE)
+            scalar = b.insert_element(ir.Constant(kind, ir.Undefined), arguments[4], ir.Constant(INT32, 0))
+            bits = b.shuffle_vector(scalar, ir.Constant(kind, ir.Undefined), ir.Constant(kind, [0] * WORD_SIDE))
+            start = b.ptrtoint(data.data, INT64)
+            rows = []
+            for i in range(lanes):
+                number = context.cast(b, b.load(beyond(b, which, i)), points.dtype, types.int64)
+                at = b.add(start, b.mul(number, step))
+                value = _load(b, kind, b.gep(b.inttoptr(at, INT32.as_pointer()), [arguments[3]]))
+                rows.append(b.xor(value, bits))
+            rows += [ir.Constant(kind, ir.Undefined)] * (WORD_SIDE - lanes)
+            out = pointer(context, b, packed, arguments[5], arguments[6])
+            for k, values in enumerate(transposed(b, rows)):
+                _store(b, values, lanes, b.gep(out, [b.mul(ir.Constant(INT64, k), arguments[7])]))
+            return context.get_dummy_value()
+
+        kinds = (words, points, types.int64, types.int64, types.int32, packed, types.int64, types.int64)
+        return types.void(*kinds), generate
+
+    return turn
+
+
 def _load(b: Any, kind: ir.Type, place: Any) -> Any:
     """A vector from memory, aligned like any element."""
     value = b.load(b.bitcast(place, kind.as_pointer()))
@@ -109,3 +146,9 @@ def _store(b: Any, values: Any, lanes: int, place: Any) -> None:
 # for k below SIDE and i below the number of rows; the numbers of a row of X lie side by side.
 turn_square = _turned(SIDE)
 turn_rows = _turned(TILE_ROWS)
+
+# turn(words, points, first, column, flipped, packed, place, width):
+#     packed[place + k * width + i] = words[points[first + i], column + k] ^ flipped
+# for k below WORD_SIDE and i below the number of rows.
+turn_square_of_words = _words_turned(WORD_SIDE)
+turn_rows_of_words = _words_turned(TILE_ROWS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import scipy.sparse as sp
 from dualgap.kernels import _word_packing as words_of
 from dualgap.kernels import fused, matrix_unit, packing
 from dualgap.kernels._matrix_unit_packing import PAIR_PLANES
+from dualgap.kernels._word_nonzeros import nonzero_words
 from dualgap.kernels.fused import TILE_ROWS, tile_columns
 from dualgap.kernels.memory import scratch
 from dualgap.kernels.tile_source import FORMULA_COST, Formula
@@ -79,6 +79,9 @@ class WordSource:
         self.entry_cost = min(sparse_cost, self.words) + FORMULA_COST
         self.write = fused.store_sparse if self.sparse else fused.store_dense
         self.multiply = fused.contract_sparse if self.sparse else fused.contract_dense
+        # What `fused` wants to know of the kernel.
+        measure = fused.PAIRS if self.pairs else fused.BYTES
+        self.shape = (measure, self.formula.formula, self.formula.degree, self.words)
         self._of(np.float32)
 
     def _of(self, dtype: Any) -> None:
@@ -86,6 +89,8 @@ class WordSource:
         self.dtype = np.dtype(dtype)
         self.width = tile_columns(dtype)
         self.half_dtype = np.dtype(np.int32 if self.dtype == np.float32 else np.float64)
+        # The kernel's coef0, and what whole sums are multiplied by.
+        self.constants = self.dtype.type(self.formula.coef0), self.dtype.type(self.levels.factor(self.formula))
 
     def exactly(self) -> WordSource | None:
         """The same with entries in float64, made of the same sums: for levels that are off by rounding alone."""
@@ -94,17 +99,6 @@ class WordSource:
         other = copy(self)
         other._of(np.float64)
         return other
-
-    @property
-    def shape(self) -> tuple[int, int, int, int]:
-        """What `fused` wants to know of the kernel."""
-        measure = fused.PAIRS if self.pairs else fused.BYTES
-        return (measure, self.formula.formula, self.formula.degree, self.words)
-
-    @property
-    def constants(self) -> tuple[Any, Any]:
-        """The kernel's coef0, and what whole sums are multiplied by."""
-        return self.dtype.type(self.formula.coef0), self.dtype.type(self.levels.factor(self.formula))
 
     @property
     def finite(self) -> bool:
@@ -122,7 +116,7 @@ class WordSource:
         return matrix_unit.levels_error(self.levels.error)
 
     def entry_error(self, _exact: Callable[[], TileSource]) -> EntryError | None:
-        """How far entries of the RBF kernel can be off; None where exact ones cost little more."""
+        """How far entries of the RBF kernel can be off."""
         return self.levels.entry_error(self.formula)
 
     @property
@@ -142,23 +136,17 @@ class WordSource:
         half[first * self.width : last * self.width] = 0
         half[first * self.width : first * self.width + len(ours)] = self.column_half[ours]
 
-    def rows(self, points: NDArray[np.intp], threads: int = 1) -> tuple[Any, ...]:
-        """The operand `rows` of the loops over tiles, made by so many threads."""
+    def rows(self, points: NDArray[np.intp], _threads: int = 1) -> tuple[Any, ...]:
+        """The operand `rows` of the loops over tiles."""
         groups = -(-len(points) // TILE_ROWS)
         half = np.zeros(groups * TILE_ROWS, dtype=self.half_dtype)
         half[: len(points)] = self.row_half[points]
         rows, where = self._rows_of(points)
         if self.sparse:
-            counts = self._row_nonzeros if len(self.levels.bytes) else _nonzero_words(rows)
-            return (*packing.nonzeros_in_order(rows, counts, where, np.int32(1), self.column_dtype, threads), half)
+            return (*nonzero_words(rows, where, self.words), half)
         packed = scratch("rows", groups * TILE_ROWS * self.words, self.column_dtype)
         words_of.pack_words(rows, where, self.words, np.int32(0), TILE_ROWS, 0, groups, packed)
         return (packed, half)
-
-    @cached_property
-    def _row_nonzeros(self) -> NDArray[np.int64]:
-        """Words of every row that are not zero, where rows of words are kept."""
-        return _nonzero_words(self.levels.bytes.view(np.int32))
 
     def _rows_of(self, points: NDArray[np.intp]) -> tuple[NDArray[np.int32], NDArray[np.intp]]:
         """Rows of words and which of them belong to the points: those that are kept, or some made for the occasion."""
@@ -175,10 +163,3 @@ class WordSource:
     def tile(self) -> NDArray[Any]:
         """Room for a tile."""
         return scratch("tile", (packing.SPARSE_ROWS if self.sparse else TILE_ROWS) * self.width, self.dtype)
-
-
-def _nonzero_words(rows: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Words that are not zero, in each row."""
-    counts = np.empty(len(rows), dtype=np.int64)
-    packing.row_nonzeros(rows, 0, len(rows), counts)
-    return counts

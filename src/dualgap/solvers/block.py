@@ -47,7 +47,7 @@ from dualgap.solvers import _block_pairs as pairs
 from dualgap.solvers._augmented import MOST_FREE, cholesky, newton_change
 from dualgap.solvers._block_coupling import Coupling
 from dualgap.solvers._block_growing import GrowingBlock
-from dualgap.solvers._block_layout import Block, Local, arrange, gathered, no_groups, orient
+from dualgap.solvers._block_layout import Block, Local, arrange, gathered, in_scale, no_groups, orient
 from dualgap.solvers._block_leap import leaping_steps
 from dualgap.solvers._block_rounding import NOISE_SHARE, Rounding
 from dualgap.solvers._block_select import gap_terms, select, thresholds
@@ -165,23 +165,22 @@ class _Run:
         self.group, self.n_groups = groups.group, groups.rhs.size
         # The problem in u = scale * a.
         self.scale = orient(groups.scale, problem.sign, groups.group)
-        self.sign = problem.sign / self.scale
+        self.sign, self.lo, self.hi, self.ridge, self.linear, self.diagonal = in_scale(
+            self.scale, problem.sign, problem.lo, problem.hi, problem.ridge, problem.f0, problem.index,
+            problem.gram.diag(),
+        )  # fmt: skip
         self.signed = bool(np.any(self.sign != 1.0))
-        ends = problem.lo * self.scale, problem.hi * self.scale
-        self.lo, self.hi = np.minimum(*ends), np.maximum(*ends)
-        self.ridge = problem.ridge / self.scale**2
-        self.linear = problem.f0 / self.scale
-        self.diagonal = problem.gram.diag()[problem.index] * self.sign**2 + self.ridge
         # Where to start.
         a = grouped_start(problem, groups) if start is None else np.clip(start, problem.lo, problem.hi)
         known = start_gradient if options.precision == "single" else exact_gradient
-        gradient = known(problem, a) if np.any(a) else problem.f0
-        self.u = np.clip(a * self.scale, self.lo, self.hi)
+        gradient = known(problem, a) if a.any() else problem.f0
+        self.u = np.minimum(np.maximum(a * self.scale, self.lo), self.hi)
         self.gradient = gradient / self.scale
         self.coupling = Coupling(problem, self.scale, self.diagonal, self.u, self.gradient)
         self.bare = self.diagonal
-        self.diagonal = self.bare + self.coupling.diagonal()
-        self.gradient += self.coupling.slopes()
+        if not self.coupling.empty:
+            self.diagonal = self.bare + self.coupling.diagonal()
+            self.gradient += self.coupling.slopes()
         # One block that holds all there is needs no row twice. Where rows are kept the gradient of all variables costs
         # little, and smaller blocks compute fewer rows.
         precision = options.precision if self.coupling.empty else "double"
@@ -195,7 +194,6 @@ class _Run:
         self.place = np.zeros(problem.gram.n, dtype=np.intp)
         self.place[self.points] = np.arange(self.points.size)
         # What changes on the way.
-        self.generator = np.random.default_rng(options.seed)
         self.share = _ACTIVE_SHARE
         self.iterations = 0
         self.objective = self.own_objective()
@@ -298,11 +296,11 @@ class _Run:
         size = max(min(_FIRST_LEAST, n // 4), n // _FIRST_SHARE)
         if size >= n or (n <= self.size and n**2 * self.entries.entry_cost <= _AT_ONCE):
             return np.arange(n)
-        parts = []
+        parts, generator = [], np.random.default_rng(self.options.seed)
         for side in (self.gradient < 0.0, self.gradient >= 0.0):
             members = np.flatnonzero(side)
             wanted = max(64, int(size * max(members.size / n, _SIDE_LEAST)))
-            parts.append(self.generator.permutation(members)[:wanted])
+            parts.append(generator.permutation(members)[:wanted])
         return np.sort(np.concatenate(parts))
 
     def choose_active(self, middle: NDArray[np.float64], violation: float) -> NDArray[np.intp]:
@@ -427,19 +425,17 @@ class _Run:
             return None
         places, filling, segments = arrange(np.arange(active.size), local.group, self.n_groups)
         variables = active[places]
-        points, sign, q = self.problem.index[variables], self.sign[variables].astype(self.dtype), places.size
-        entries, signed = self.entries, self.signed  # not this object: blocks are kept by it
-        if self.buffer.size < q * q:
-            self.buffer = aligned(q * q, self.dtype)
+        points, sign = self.problem.index[variables], self.sign[variables].astype(self.dtype)
+        signed = self.signed  # not this object: blocks are kept by it
+        strips = self.entries.strips(points, lasting=not signed)
 
         def make(which: NDArray[np.intp], rows: NDArray[Any]) -> None:
-            entries.strip(points[which], points, rows)
+            strips.make(points[which])  # into `rows`, which are the next of its own
             if signed:
                 rows *= sign
                 rows *= sign[which, None]
 
-        memory = self.buffer[: q * q].reshape(q, q)
-        return GrowingBlock(places, filling, segments, self.diagonal[variables], memory, make)
+        return GrowingBlock(places, filling, segments, self.diagonal[variables], strips.values, make)
 
     def make_block(self, active: NDArray[np.intp], chosen: NDArray[np.intp], local: Local) -> Block:
         """Arrange variables of the active set and compute H over them (into the same memory as the last)."""
@@ -551,7 +547,7 @@ class _Run:
             Snapshot(
                 iteration=self.iterations,
                 a=self.u / self.scale,
-                gradient=(self.gradient - self.coupling.slopes()) * self.scale if complete else None,
+                gradient=self.own_gradient() * self.scale if complete else None,
                 objective=self.objective,
                 violation=violation if complete else float("nan"),
                 kernel_evaluations=self.entries.evaluations,
@@ -561,9 +557,14 @@ class _Run:
 
     def own_objective(self) -> float:
         """``u'Hu/2 + f'u`` from the gradient, without what stands for coupled constraints."""
-        return 0.5 * float(self.u @ (self.gradient - self.coupling.slopes() + self.linear))
+        return 0.5 * float(self.u @ (self.own_gradient() + self.linear))
+
+    def own_gradient(self) -> NDArray[np.float64]:
+        """The gradient without what stands for coupled constraints."""
+        return self.gradient if self.coupling.empty else self.gradient - self.coupling.slopes()
 
     def outcome(self, status: Status) -> Outcome:
         """The solution in the problem's own variables, on its constraints."""
         u = self.coupling.feasible(self.u, self.lo, self.hi, self.gradient)
-        return Outcome(np.clip(u / self.scale, self.problem.lo, self.problem.hi), self.iterations, status)
+        a = np.minimum(np.maximum(u / self.scale, self.problem.lo), self.problem.hi)
+        return Outcome(a, self.iterations, status)
