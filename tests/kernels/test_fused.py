@@ -200,7 +200,7 @@ def _exp2_at(typing, x, out, at):
 
     def generate(context, b, _signature, arguments):
         value = v.load(b, pointer(context, b, x, arguments[0], arguments[2]))
-        v.store(b, exp2(b, v, value), pointer(context, b, out, arguments[1], arguments[2]))
+        v.store(b, exp2(b, v, [value])[0], pointer(context, b, out, arguments[1], arguments[2]))
         return context.get_dummy_value()
 
     return types.void(x, out, types.int64), generate

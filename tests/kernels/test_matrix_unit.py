@@ -398,9 +398,12 @@ def test_dot_products_serve_levels_alone():
     assert isinstance(fused_gram_of(data(300, 200, "dense", "pieces"), rbf)._single, TileSource)
     assert isinstance(fused_gram_of(data(300, 200, "dense", "levels"), KERNELS["laplacian"])._single, TileSource)
     assert isinstance(fused_gram_of(data(300, 8, "dense", "levels"), rbf)._single, TileSource)
-    # Six decimals are less than float32 holds: few features are no reason to lose the others.
+    # Six decimals are less than float32 holds: few features are no reason to lose the others,
     rounded = np.round(data(300, 30, "dense", "levels") * 200 / 255, 6)
     assert isinstance(fused_gram_of(rounded, rbf)._single, TileSource)
+    # unless sums of float32 numbers are off by as much.
+    few = np.round(-1.0 + 2.0 * np.round(15.0 * data(300, 30, "dense", "levels")) / 15.0, 6)
+    assert isinstance(fused_gram_of(few, rbf)._single, WordSource)
 
 
 @needs_word_products

@@ -26,9 +26,8 @@ from dualgap.kernels._tile_entries import (
     TILE_ROWS,
     add_weighted,
     copy_row,
-    distances,
     each_register,
-    exponent,
+    exponents,
     power,
     tanh,
     whole,
@@ -192,10 +191,7 @@ def _finish(  # type: ignore[no-untyped-def]
             return b.if_then(b.icmp_signed("==", arguments[0], ir.Constant(INT64, number)))
 
         with case(EXPONENT):
-            if levels:
-                distances(b, v, t, of_rows, of_columns, times)
-            else:
-                exponent(b, v, t, of_rows, of_columns)
+            exponents(b, v, t, of_rows, of_columns, *([times] if levels else []))
         with case(POWER):
             if levels:
                 _scale(b, v, t, times)
@@ -247,7 +243,7 @@ def _finish_exactly(  # type: ignore[no-untyped-def]
                 both = b.add(ours, load(beyond(b, of_columns, c * v.lanes)))
                 twice = b.shl(load(beyond(b, sums, r * WIDTH + c * v.lanes)), ir.Constant(whole, [1] * v.lanes))
                 apart = b.sitofp(b.sub(both, twice), v.type)
-                v.store(b, exp2(b, v, b.fmul(times, apart)), place)
+                v.store(b, exp2(b, v, [b.fmul(times, apart)])[0], place)
         with case(POWER):
             scale()
             power(b, v, out, shift, arguments[1])

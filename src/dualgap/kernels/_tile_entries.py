@@ -37,13 +37,12 @@ def each_register(b: Any, v: Vector, tile: Any) -> Iterator[tuple[int, int, Any]
 # -- formulas: a tile of measures becomes kernel entries, in place ---------------------------------------------------
 
 
-def exponent(b: Any, v: Vector, tile: Any, of_rows: Any, of_columns: Any) -> None:
-    """``2^min(0, t - h_r - h_c)``: a rounded distance below zero would make an entry above 1."""
-    for r, c, place in each_register(b, v, tile):
-        h_r = v.splat(b, b.load(beyond(b, of_rows, r)))
-        h = b.fadd(h_r, v.load(b, beyond(b, of_columns, c * v.lanes)))
-        x = choose(b, b.fsub(v.load(b, place), h), v.constant(0.0), larger=False)
-        v.store(b, exp2(b, v, x), place)
+def exponents_of(b: Any, v: Vector, sums: list[Any], of_row: Any, of_columns: Any) -> list[Any]:
+    """``2^min(0, t - h_r - h_c)`` of a row: a rounded distance below zero would make an entry above 1."""
+    h_r = v.splat(b, b.load(of_row))
+    halves = [b.fadd(h_r, v.load(b, beyond(b, of_columns, c * v.lanes))) for c in range(len(sums))]
+    apart = [b.fsub(t, h) for t, h in zip(sums, halves, strict=True)]
+    return exp2(b, v, [choose(b, x, v.constant(0.0), larger=False) for x in apart])
 
 
 def power(b: Any, v: Vector, tile: Any, shift: Any, degree: Any) -> None:
@@ -63,7 +62,7 @@ def tanh(b: Any, v: Vector, tile: Any, shift: Any) -> None:
     for _r, _c, place in each_register(b, v, tile):
         x = b.fmul(b.fadd(v.load(b, place), shift), v.constant(_TWICE_LOG2E))
         x = choose(b, x, v.constant(_SATURATED), larger=False)
-        v.store(b, b.fsub(one, b.fdiv(two, b.fadd(exp2(b, v, x), one))), place)
+        v.store(b, b.fsub(one, b.fdiv(two, b.fadd(exp2(b, v, [x])[0], one))), place)
 
 
 def whole(b: Any, v: Vector, place: Any) -> Any:
@@ -71,22 +70,33 @@ def whole(b: Any, v: Vector, place: Any) -> Any:
     return b.bitcast(v.load(b, place), v.integers)
 
 
-def distances(b: Any, v: Vector, tile: Any, of_rows: Any, of_columns: Any, factor: Any) -> None:
-    """``2^(factor (n_r + n_c - 2 t))`` of sums t and squared norms n, all whole numbers below 2^31 until here.
+def distances_of(b: Any, v: Vector, sums: list[Any], of_row: Any, of_columns: Any, factor: Any) -> list[Any]:
+    """``2^(factor (n_r + n_c - 2 t))`` of a row's sums t and squared norms n, all whole numbers below 2^31 until here.
 
-    In a float32 tile t and n are int32 numbers, in a float64 tile they are float64 ones.
+    For float32 entries t and n are int32 numbers, for float64 ones they are float64.
     """
-    for r, c, place in each_register(b, v, tile):
-        norm = b.load(beyond(b, of_rows, r))
-        if v.bits == 32:
-            norms = b.bitcast(v.splat(b, b.bitcast(norm, v.element)), v.integers)
-            both = b.add(norms, whole(b, v, beyond(b, of_columns, c * v.lanes)))
-            twice = b.shl(whole(b, v, place), v.integer(1))
-            apart = b.sitofp(b.sub(both, twice), v.type)
-        else:
-            both = b.fadd(v.splat(b, norm), v.load(b, beyond(b, of_columns, c * v.lanes)))
-            apart = v.fma(b, v.constant(-2.0), v.load(b, place), both)
-        v.store(b, exp2(b, v, b.fmul(factor, apart)), place)
+    norm, places = b.load(of_row), [beyond(b, of_columns, c * v.lanes) for c in range(len(sums))]
+    if v.bits == 32:
+        norms = b.bitcast(v.splat(b, b.bitcast(norm, v.element)), v.integers)
+        both = [b.add(norms, whole(b, v, place)) for place in places]
+        apart = [b.sub(n, b.shl(t, v.integer(1))) for n, t in zip(both, sums, strict=True)]
+        apart = [b.sitofp(x, v.type) for x in apart]
+    else:
+        norms = v.splat(b, norm)
+        both = [b.fadd(norms, v.load(b, place)) for place in places]
+        apart = [v.fma(b, v.constant(-2.0), t, n) for n, t in zip(both, sums, strict=True)]
+    return exp2(b, v, [b.fmul(factor, x) for x in apart])
+
+
+def exponents(b: Any, v: Vector, tile: Any, of_rows: Any, of_columns: Any, *factor: Any) -> None:
+    """`exponents_of` the rows of a tile, or `distances_of` them where whole sums have a factor."""
+    for r in range(TILE_ROWS):
+        places = [beyond(b, tile, (r * REGISTERS + c) * v.lanes) for c in range(REGISTERS)]
+        sums = [whole(b, v, place) if factor and v.bits == 32 else v.load(b, place) for place in places]
+        of_row = beyond(b, of_rows, r)
+        entries = (distances_of if factor else exponents_of)(b, v, sums, of_row, of_columns, *factor)
+        for entry, place in zip(entries, places, strict=True):
+            v.store(b, entry, place)
 
 
 def products(b: Any, v: Vector, tile: Any, of_rows: Any, factor: Any) -> None:
@@ -121,10 +131,7 @@ def apply(typing, formula, degree, constants, tile, tile_at, row_half, row_at, c
             return b.if_then(b.icmp_signed("==", arguments[0], ir.Constant(INT64, number)))
 
         with case(EXPONENT):
-            if of_levels:
-                distances(b, v, t, of_rows, of_columns, *factor)
-            else:
-                exponent(b, v, t, of_rows, of_columns)
+            exponents(b, v, t, of_rows, of_columns, *factor)
         with case(POWER):
             if of_levels:
                 products(b, v, t, of_rows, *factor)
@@ -142,11 +149,19 @@ def apply(typing, formula, degree, constants, tile, tile_at, row_half, row_at, c
 # -- what is done with the entries -----------------------------------------------------------------------------------
 
 
+def add_to_doubles(b: Any, v: Vector, total: Any, out: Any) -> None:
+    """Add a vector to float64 sums."""
+    wide = ir.VectorType(ir.DoubleType(), v.lanes)
+    place = b.bitcast(out, wide.as_pointer())
+    before = b.load(place)
+    before.align = 8
+    b.store(b.fadd(before, b.fpext(total, wide) if v.bits == 32 else total), place).align = 8
+
+
 @intrinsic
 def add_weighted(typing, tile, tile_at, weights, weight_at, out, out_at):  # type: ignore[no-untyped-def]
     """``out[c] += sum_r weights[r] tile[r, c]``: six entries are summed in the tile's dtype, the rest in float64."""
     v = vector_of(tile)
-    wide = ir.VectorType(ir.DoubleType(), v.lanes)
 
     def generate(context: Any, b: Any, _signature: Any, arguments: Any) -> Any:
         t = pointer(context, b, tile, arguments[0], arguments[1])
@@ -157,10 +172,7 @@ def add_weighted(typing, tile, tile_at, weights, weight_at, out, out_at):  # typ
             total = b.fmul(v.load(b, beyond(b, t, c * v.lanes)), factors[0])
             for r in range(1, TILE_ROWS):
                 total = v.fma(b, v.load(b, beyond(b, t, (r * REGISTERS + c) * v.lanes)), factors[r], total)
-            place = b.bitcast(beyond(b, o, c * v.lanes), wide.as_pointer())
-            before = b.load(place)
-            before.align = 8
-            b.store(b.fadd(before, b.fpext(total, wide) if v.bits == 32 else total), place).align = 8
+            add_to_doubles(b, v, total, beyond(b, o, c * v.lanes))
         return context.get_dummy_value()
 
     return types.void(tile, tile_at, weights, weight_at, out, out_at), generate

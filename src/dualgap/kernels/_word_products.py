@@ -22,8 +22,9 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils
 
-from dualgap.kernels._tile_entries import REGISTERS, TILE_ROWS
-from dualgap.kernels.vectors import INT64, Vector, Words, beyond
+from dualgap.kernels._tile_entries import REGISTERS, TILE_ROWS, whole
+from dualgap.kernels._tile_products import each_by_turns
+from dualgap.kernels.vectors import INT32, INT64, Vector, Words, beyond
 
 # Words of a register.
 _LANES = Words.lanes
@@ -41,20 +42,20 @@ def _registers(v: Vector) -> int:
     return REGISTERS * v.lanes // _LANES
 
 
-def _put(b: Any, v: Vector, sums: Any, out: Any, *, add: bool) -> None:
-    """Write sums to the tile, or add them to what it holds."""
-    kind = Words.type if v.bits == 32 else ir.VectorType(v.element, _LANES)
-    place = b.bitcast(out, kind.as_pointer())
-    value = sums if v.bits == 32 else b.sitofp(sums, kind)
-    if add:
-        before = b.load(place)
-        before.align = v.bits // 8
-        value = b.add(before, value) if v.bits == 32 else b.fadd(before, value)
-    b.store(value, place).align = v.bits // 8
+def _of_tile(b: Any, v: Vector, sums: list[Any]) -> list[Any]:
+    """Sums as a tile holds them: int32 numbers, or float64 ones in twice as many registers."""
+    if v.bits == 32:
+        return sums
+    parts = []
+    for total in sums:
+        for half in range(2):
+            lanes = ir.Constant(ir.VectorType(INT32, v.lanes), [half * v.lanes + lane for lane in range(v.lanes)])
+            parts.append(b.sitofp(b.shuffle_vector(total, total, lanes), v.type))
+    return parts
 
 
-def sum_words(b: Any, v: Vector, product: Any, x: Any, z: Any, words: Any, out: Any) -> None:
-    """Products of `TILE_ROWS` dense rows with the columns of a tile, to the tile at `out`."""
+def words_summed(b: Any, v: Vector, product: Any, x: Any, z: Any, words: Any) -> list[list[Any]]:
+    """Products of `TILE_ROWS` dense rows with the columns of a tile."""
     registers = _registers(v)
     sums = [[cgutils.alloca_once(b, Words.type) for _ in range(registers)] for _ in range(TILE_ROWS)]
     for place in (place for row in sums for place in row):
@@ -67,15 +68,13 @@ def sum_words(b: Any, v: Vector, product: Any, x: Any, z: Any, words: Any, out: 
             x_r = Words.splat(b, b.load(beyond(b, x_k, r)))
             for c in range(registers):
                 b.store(product(b, x_r, ours[c], b.load(sums[r][c])), sums[r][c])
-    for r in range(TILE_ROWS):
-        for c in range(registers):
-            _put(b, v, b.load(sums[r][c]), beyond(b, out, (r * registers + c) * _LANES), add=False)
+    return [_of_tile(b, v, [b.load(place) for place in row]) for row in sums]
 
 
-def add_sparse_words(
-    b: Any, v: Vector, product: Any, x: Any, which: Any, begin: Any, end: Any, z: Any, out: Any
-) -> None:
-    """Add the nonzero words of a row, from `begin` to `end`, times the columns of a tile to the row at `out`."""
+def sparse_words_summed(
+    b: Any, v: Vector, product: Any, x: Any, which: Any, begin: Any, end: Any, z: Any, before: Any
+) -> list[Any]:
+    """What a row of a tile holds at `before`, and its nonzero words from `begin` to `end` times the columns."""
     registers = _registers(v)
     # Two sets of sums: a chain of additions waits four cycles for each.
     chains = [[cgutils.alloca_once(b, Words.type) for _ in range(registers)] for _ in range(2)]
@@ -90,17 +89,9 @@ def add_sparse_words(
             b.store(product(b, x_k, Words.load(b, beyond(b, z_k, c * _LANES)), b.load(place)), place)
 
     each_by_turns(b, begin, end, add)
-    for c in range(registers):
-        total = b.add(b.load(chains[0][c]), b.load(chains[1][c]))
-        _put(b, v, total, beyond(b, out, c * _LANES), add=True)
-
-
-def each_by_turns(b: Any, begin: Any, end: Any, add: Callable[[Any, int], None]) -> None:
-    """Code that calls `add(k, 0)` and `add(k, 1)` by turns for k from `begin` to `end`."""
-    one, two = ir.Constant(INT64, 1), ir.Constant(INT64, 2)
-    paired = b.add(begin, b.mul(b.sdiv(b.sub(end, begin), two), two))
-    with cgutils.for_range_slice(b, begin, paired, two, INT64) as (k, _):
-        add(k, 0)
-        add(b.add(k, one), 1)
-    with b.if_then(b.icmp_signed("<", paired, end)):
-        add(paired, 0)
+    sums = _of_tile(b, v, [b.add(b.load(one), b.load(other)) for one, other in zip(*chains, strict=True)])
+    added = []
+    for c, total in enumerate(sums):
+        place = beyond(b, before, c * v.lanes)
+        added.append(b.add(whole(b, v, place), total) if v.bits == 32 else b.fadd(v.load(b, place), total))
+    return added

@@ -28,14 +28,19 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+from dualgap.kernels._register_entries import add_sparse_exponents, store_sparse_exponents
 from dualgap.kernels._tile_entries import EXPONENT as EXPONENT
 from dualgap.kernels._tile_entries import POWER as POWER
 from dualgap.kernels._tile_entries import REGISTERS, add_weighted, apply, copy_row, each_register
 from dualgap.kernels._tile_entries import TANH as TANH
 from dualgap.kernels._tile_entries import TILE_ROWS as TILE_ROWS
-from dualgap.kernels._word_products import WORDS, add_sparse_words, each_by_turns, sum_words
+from dualgap.kernels._tile_products import CHI2 as CHI2
+from dualgap.kernels._tile_products import DOT as DOT
+from dualgap.kernels._tile_products import MANHATTAN as MANHATTAN
+from dualgap.kernels._tile_products import PRODUCTS, TERMS, sparse_terms_summed, terms_summed
+from dualgap.kernels._word_products import WORDS, sparse_words_summed, words_summed
 from dualgap.kernels.packing import FEATURES, SPARSE_ROWS, pack_dense
-from dualgap.kernels.vectors import DOUBLE, FMA, INT64, SINGLE, Vector, beyond, pointer, vector_of
+from dualgap.kernels.vectors import DOUBLE, FMA, INT64, SINGLE, beyond, pointer, vector_of
 
 # Whether the CPU has the registers this is written for; others take the path through BLAS (`kernels.contraction`).
 AVAILABLE = FMA
@@ -44,7 +49,6 @@ _COLUMNS32, _COLUMNS64 = REGISTERS * SINGLE.lanes, REGISTERS * DOUBLE.lanes
 # Bytes of packed columns worked on together: half of a second-level cache of one megabyte.
 _CACHED = 500_000
 
-DOT, MANHATTAN, CHI2 = 0, 1, 2
 # Inner products of levels, in words of four bytes or of two 16-bit numbers (`_word_products`).
 BYTES, PAIRS = WORDS
 
@@ -52,44 +56,6 @@ BYTES, PAIRS = WORDS
 def tile_columns(dtype: Any) -> int:
     """Columns of a tile of this dtype."""
     return _COLUMNS32 if np.dtype(dtype) == np.float32 else _COLUMNS64
-
-
-# -- measures: six rows against the columns of a tile ----------------------------------------------------------------
-
-
-def _times(b: Any, v: Vector, x: Any, z: Any, total: Any) -> Any:
-    return v.fma(b, x, z, total)
-
-
-def _apart(b: Any, v: Vector, x: Any, z: Any, total: Any) -> Any:
-    return b.fsub(total, v.absolute(b, b.fsub(x, z)))
-
-
-def _chi(b: Any, v: Vector, x: Any, z: Any, total: Any) -> Any:
-    apart, both = b.fsub(x, z), b.fadd(x, z)
-    # 0/0 counts as 0: the divisor is only 0 where the numerator is.
-    both = b.select(b.fcmp_ordered("==", both, v.constant(0.0)), v.constant(1.0), both)
-    return b.fsub(total, b.fdiv(b.fmul(apart, apart), both))
-
-
-_TERMS = {DOT: _times, MANHATTAN: _apart, CHI2: _chi}
-
-
-def _sum_terms(b: Any, v: Vector, term: Any, x: Any, z: Any, features: Any, out: Any) -> None:
-    """Sum `term` over the features in registers and write the sums to the tile at `out`."""
-    sums = [[cgutils.alloca_once(b, v.type) for _ in range(REGISTERS)] for _ in range(TILE_ROWS)]
-    for place in (place for row in sums for place in row):
-        b.store(v.constant(0.0), place)
-    with cgutils.for_range(b, features) as loop:
-        z_k = b.gep(z, [b.mul(loop.index, ir.Constant(INT64, REGISTERS * v.lanes))])
-        x_k = b.gep(x, [b.mul(loop.index, ir.Constant(INT64, TILE_ROWS))])
-        ours = [v.load(b, beyond(b, z_k, c * v.lanes)) for c in range(REGISTERS)]
-        for r in range(TILE_ROWS):
-            x_r = v.splat(b, b.load(beyond(b, x_k, r)))
-            for c in range(REGISTERS):
-                b.store(term(b, v, x_r, ours[c], b.load(sums[r][c])), sums[r][c])
-    for r, c, place in each_register(b, v, out):
-        v.store(b, b.load(sums[r][c]), place)
 
 
 # Cases are told apart inside the intrinsics: a compiled function called for each tile would count references to its
@@ -100,7 +66,7 @@ def _sum_terms(b: Any, v: Vector, term: Any, x: Any, z: Any, features: Any, out:
 def _measure(typing, measure, rows, row_at, columns, column_at, features, tile):  # type: ignore[no-untyped-def]
     """Measures of six dense rows against the columns of a tile."""
     v = vector_of(tile)
-    terms, add_up = (WORDS, sum_words) if rows.dtype == types.int32 else (_TERMS, _sum_terms)
+    terms, summed = (WORDS, words_summed) if rows.dtype == types.int32 else (TERMS, terms_summed)
 
     def generate(context: Any, b: Any, _signature: Any, arguments: Any) -> Any:
         x = pointer(context, b, rows, arguments[1], arguments[2])
@@ -108,30 +74,12 @@ def _measure(typing, measure, rows, row_at, columns, column_at, features, tile):
         out = pointer(context, b, tile, arguments[6], ir.Constant(INT64, 0))
         for case, term in terms.items():
             with b.if_then(b.icmp_signed("==", arguments[0], ir.Constant(INT64, case))):
-                add_up(b, v, term, x, z, arguments[5], out)
+                sums = summed(b, v, term, x, z, arguments[5])
+                for r, c, place in each_register(b, v, out):
+                    v.store(b, sums[r][c], place)
         return context.get_dummy_value()
 
     return types.void(types.int64, rows, row_at, columns, column_at, features, tile), generate
-
-
-def _add_sparse_terms(b: Any, v: Vector, term: Any, x: Any, which: Any, begin: Any, end: Any, z: Any, out: Any) -> None:
-    """Add the terms of a sparse row, from `begin` to `end`, to its row of the tile at `out`."""
-    # Two sets of sums: a chain of additions waits four cycles for each.
-    chains = [[cgutils.alloca_once(b, v.type) for _ in range(REGISTERS)] for _ in range(2)]
-    for c in range(REGISTERS):
-        b.store(v.load(b, beyond(b, out, c * v.lanes)), chains[0][c])
-        b.store(v.constant(0.0), chains[1][c])
-
-    def add(k: Any, chain: Any) -> None:
-        feature = b.sext(b.load(b.gep(which, [k])), INT64)
-        z_k = b.gep(z, [b.mul(feature, ir.Constant(INT64, REGISTERS * v.lanes))])
-        x_k = v.splat(b, b.load(b.gep(x, [k])))
-        for c in range(REGISTERS):
-            b.store(term(b, v, x_k, v.load(b, beyond(b, z_k, c * v.lanes)), b.load(chain[c])), chain[c])
-
-    each_by_turns(b, begin, end, lambda k, chain: add(k, chains[chain]))
-    for c in range(REGISTERS):
-        v.store(b, b.fadd(b.load(chains[0][c]), b.load(chains[1][c])), beyond(b, out, c * v.lanes))
 
 
 @intrinsic
@@ -140,7 +88,7 @@ def _add_sparse(  # type: ignore[no-untyped-def]
 ):
     """Add a sparse row (`features` and `values` from `start` to `stop`) times the columns of a tile to the tile."""
     v = vector_of(tile)
-    terms, add_up = (WORDS, add_sparse_words) if values.dtype == types.int32 else ({DOT: _times}, _add_sparse_terms)
+    terms, summed = (WORDS, sparse_words_summed) if values.dtype == types.int32 else (PRODUCTS, sparse_terms_summed)
 
     def generate(context: Any, b: Any, _signature: Any, arguments: Any) -> Any:
         x = pointer(context, b, values, arguments[1], ir.Constant(INT64, 0))
@@ -149,7 +97,9 @@ def _add_sparse(  # type: ignore[no-untyped-def]
         out = pointer(context, b, tile, arguments[7], arguments[8])
         for case, term in terms.items():
             with b.if_then(b.icmp_signed("==", arguments[0], ir.Constant(INT64, case))):
-                add_up(b, v, term, x, which, arguments[3], arguments[4], z, out)
+                sums = summed(b, v, term, x, which, arguments[3], arguments[4], z, out)
+                for c, total in enumerate(sums):
+                    v.store(b, total, beyond(b, out, c * v.lanes))
         return context.get_dummy_value()
 
     kinds = (types.int64, values, features, types.int64, types.int64, columns, column_at, tile, tile_at)
@@ -212,6 +162,10 @@ def contract_dense(shape, constants, rows, weights, columns, first, last, tile, 
             add_weighted(tile, 0, weights, group * TILE_ROWS, out, (t - first) * width)
 
 
+# Of sparse rows, exponents are made in registers (`_register_entries`): all blocks of features but the last go to the
+# tile, and the last one leaves it as it is, which is zero where there is no other.
+
+
 @nb.njit(cache=True, nogil=True)
 def store_sparse(shape, constants, rows, columns, first, last, tile, upper, count, n, out, out_at):  # type: ignore[no-untyped-def]
     """Write the entries of sparse rows."""
@@ -220,24 +174,40 @@ def store_sparse(shape, constants, rows, columns, first, last, tile, upper, coun
     packed, column_half = columns
     width = tile.size // SPARSE_ROWS
     blocks = (features + FEATURES - 1) // FEATURES
+    in_registers = formula == EXPONENT
+    to_tile = blocks - 1 if in_registers else blocks
+    edge = np.empty(width, dtype=tile.dtype)
+    tile[:] = 0
     for t in range(first, last):
         at = out_at + (t - first) * width
+        ragged = at + width > n
+        target = edge if ragged else out
         for begin in range(0, min(count, at + width) if upper else count, SPARSE_ROWS):
-            tile[:] = 0
-            for e in range(blocks * SPARSE_ROWS):
+            if to_tile > 0:
+                tile[:] = 0
+            for e in range(to_tile * SPARSE_ROWS):
                 s = begin * blocks + e
                 _add_sparse(
                     measure, values, which, starts[s], starts[s + 1], packed, t * features * width, tile,
                     e % SPARSE_ROWS * width,
                 )  # fmt: skip
             for r in range(begin, min(count, begin + SPARSE_ROWS)):
-                if r % TILE_ROWS == 0:
-                    apply(formula, degree, constants, tile, (r - begin) * width, row_half, r, column_half, t * width)
-                if at + width <= n:
-                    copy_row(tile, (r - begin) * width, out, r * n + at)
+                held, place = (r - begin) * width, 0 if ragged else r * n + at
+                if in_registers:
+                    store_sparse_exponents(
+                        measure, constants, values, which, starts, (begin * blocks + to_tile * SPARSE_ROWS) + r - begin,
+                        tile, held, row_half, r, packed, t * features * width, column_half, t * width,
+                        target, place,
+                    )  # fmt: skip
                 else:
+                    if r % TILE_ROWS == 0:
+                        apply(
+                            formula, degree, constants, tile, (r - begin) * width, row_half, r, column_half, t * width
+                        )
+                    copy_row(tile, held, target, place)
+                if ragged:
                     for c in range(n - at):
-                        out[r * n + at + c] = tile[(r - begin) * width + c]
+                        out[r * n + at + c] = edge[c]
 
 
 @nb.njit(cache=True, nogil=True)
@@ -248,16 +218,27 @@ def contract_sparse(shape, constants, rows, weights, columns, first, last, tile,
     packed, column_half = columns
     width = tile.size // SPARSE_ROWS
     blocks = (features + FEATURES - 1) // FEATURES
+    in_registers = formula == EXPONENT
+    to_tile = blocks - 1 if in_registers else blocks
+    tile[:] = 0
     for t in range(first, last):
         for begin in range(0, weights.size, SPARSE_ROWS):
-            tile[:] = 0
-            for e in range(blocks * SPARSE_ROWS):
+            if to_tile > 0:
+                tile[:] = 0
+            for e in range(to_tile * SPARSE_ROWS):
                 s = begin * blocks + e
                 _add_sparse(
                     measure, values, which, starts[s], starts[s + 1], packed, t * features * width, tile,
                     e % SPARSE_ROWS * width,
                 )  # fmt: skip
             for r in range(begin, min(weights.size, begin + SPARSE_ROWS), TILE_ROWS):
+                if in_registers:
+                    add_sparse_exponents(
+                        measure, constants, values, which, starts, (begin * blocks + to_tile * SPARSE_ROWS) + r - begin,
+                        tile, (r - begin) * width, row_half, weights, r, packed, t * features * width,
+                        column_half, t * width, out, (t - first) * width,
+                    )  # fmt: skip
+                    continue
                 apply(formula, degree, constants, tile, (r - begin) * width, row_half, r, column_half, t * width)
                 add_weighted(tile, (r - begin) * width, weights, r, out, (t - first) * width)
 

@@ -20,7 +20,15 @@ from dualgap.kernels.error_bound import EntryError, spread_of_sums
 from dualgap.kernels.memory import scratch
 from dualgap.kernels.packing import FEATURES as BLOCK_FEATURES
 from dualgap.kernels.threads import share, share_parts
-from dualgap.kernels.tile_source import MOST_FEATURES, Formula, TileSource, expected_cost, is_sparse, pack_columns
+from dualgap.kernels.tile_source import (
+    MOST_FEATURES,
+    Formula,
+    TileSource,
+    expected_cost,
+    is_sparse,
+    pack_columns,
+    vector_error,
+)
 from dualgap.kernels.word_source import WordSource
 
 if TYPE_CHECKING:
@@ -40,8 +48,9 @@ _SPARSE_BLOCK = 25.0
 _WORD_FEATURES = 16
 # Rows split into pieces by a thread at a time.
 _ROWS = 512
-# What float32 data are off their levels, each number for itself.
-_SINGLE_ROUNDING = 2.0**-24
+# Products of levels may be off by so many times what those of vector tiles may be, by their bounds: numbers written
+# with six digits (letter, 16 features: 1.2 times) need no more exact slopes than those of the tiles do.
+_AS_PRECISE = 2.0
 # The factor of levels is neither lost below float32's normal numbers nor beyond the largest when it meets 2^31.
 _LEAST_FACTOR, _MOST_FACTOR = 2.0**-100, 2.0**90
 
@@ -242,8 +251,10 @@ def _levels(X: Any, kernel: Kernel, budget: int, threads: int, most: int) -> Lev
 
 
 def _precise(X: Any, levels: Levels | None) -> bool:
-    """Whether nothing is lost beside the vector tiles, which keep all digits of float32, or little for much speed."""
-    return X.shape[1] >= _PIECES_FEATURES or (levels is not None and levels.error <= _SINGLE_ROUNDING)
+    """Whether little is lost beside the vector tiles, which keep all digits of float32, or little for much speed."""
+    if X.shape[1] >= _PIECES_FEATURES:
+        return True
+    return levels is not None and matrix_unit.levels_error(levels.error) <= _AS_PRECISE * vector_error(X.shape[1])
 
 
 def _worth_it(X: Any, levels: Levels | None, sparse: bool) -> bool:

@@ -158,13 +158,8 @@ class TileSource:
 
     @property
     def sum_error(self) -> float:
-        """A constant c with ``|computed x'z - x'z| <= c |x| |z|``, x and z being the scaled data.
-
-        Every feature's product is added with one rounding, in any order, and both data are rounded first.
-        """
-        unit = float(np.finfo(self.dtype).eps) / 2.0
-        depth = (self.features + 1) * unit
-        return depth / (1.0 - depth) + 2.0 * unit + unit**2
+        """A constant c with ``|computed x'z - x'z| <= c |x| |z|``, x and z being the scaled data."""
+        return vector_error(self.features, self.dtype)
 
     @property
     def column_size(self) -> int:
@@ -271,6 +266,16 @@ class _Rows:
     data: NDArray[Any]
     indices: NDArray[np.int32]
     indptr: NDArray[np.int64]
+
+
+def vector_error(features: int, dtype: Any = np.float32) -> float:
+    """How far sums of so many products may be off, as a share of both norms.
+
+    Every feature's product is added with one rounding, in any order, and both data are rounded first.
+    """
+    unit = float(np.finfo(dtype).eps) / 2.0
+    depth = (features + 1) * unit
+    return depth / (1.0 - depth) + 2.0 * unit + unit**2
 
 
 def even_step(tiles: int, threads: int, work: float) -> int:

@@ -155,18 +155,22 @@ _EXP2 = {32: _powers_of_two(5), 64: _powers_of_two(10)}
 _SHIFTER = {32: (1.5 * 2.0**23 + 127.0, -100.0, 23), 64: (1.5 * 2.0**52 + 1023.0, -1000.0, 52)}
 
 
-def exp2(b: Any, v: Vector, x: Any) -> Any:
-    """``2^x`` for x up to the largest exponent; 2^-100 (2^-1000 in float64) for what is below that."""
+def exp2(b: Any, v: Vector, exponents: list[Any]) -> list[Any]:
+    """``2^x`` for x up to the largest exponent; 2^-100 (2^-1000 in float64) for what is below that.
+
+    Of several vectors, step by step: each step waits for the one before it, and a CPU looks ahead only so far.
+    """
     magic, least, mantissa = _SHIFTER[v.bits]
-    x = choose(b, x, v.constant(least), larger=True)
-    shifted = b.fadd(x, v.constant(magic))
-    fraction = b.fsub(x, b.fsub(shifted, v.constant(magic)))
+    exponents = [choose(b, x, v.constant(least), larger=True) for x in exponents]
+    shifted = [b.fadd(x, v.constant(magic)) for x in exponents]
+    wholes = [b.fsub(s, v.constant(magic)) for s in shifted]
+    fractions = [b.fsub(x, whole) for x, whole in zip(exponents, wholes, strict=True)]
     first, *rest = _EXP2[v.bits]
-    value = v.constant(first)
+    values: list[Any] = [v.constant(first)] * len(fractions)
     for coefficient in rest:
-        value = v.fma(b, value, fraction, v.constant(coefficient))
-    power = b.bitcast(b.shl(b.bitcast(shifted, v.integers), v.integer(mantissa)), v.type)
-    return b.fmul(value, power)
+        values = [v.fma(b, y, f, v.constant(coefficient)) for y, f in zip(values, fractions, strict=True)]
+    powers = [b.bitcast(b.shl(b.bitcast(s, v.integers), v.integer(mantissa)), v.type) for s in shifted]
+    return [b.fmul(y, power) for y, power in zip(values, powers, strict=True)]
 
 
 class Words:
