@@ -131,3 +131,17 @@ def test_tuning_one_class_against_the_rest():
     grid = GridSearchCV(estimator, {"C": [0.1, 1.0, 10.0], "gamma": [0.1, 1.0]}, cv=3).fit(X, y)
     assert ours.best_params_ == grid.best_params_
     assert ours.best_score_ == grid.best_score_
+
+
+class Mistakes(SVC):
+    """A machine with a score of its own."""
+
+    def score(self, X, y, sample_weight=None):
+        return -float(np.sum(self.predict(X) != y))
+
+
+def test_tuning_asks_a_machine_for_its_own_score():
+    X, y = binary()
+    ours, theirs = both(Mistakes(**TIGHT), X, y)
+    assert_same(ours, theirs)
+    assert ours.best_score_ < 0.0

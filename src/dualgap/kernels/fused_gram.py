@@ -234,8 +234,10 @@ class FusedGram:
 
     def double(self) -> FusedGram:
         """The same matrix with float64 entries."""
-        other = self.separate()
-        other._single, other.dtype, other._proof = self._exact_source(), np.dtype(np.float64), []
+        other, proof = self.separate(), self._proof_source()
+        # The matrix unit stores no float64 entries.
+        other._single = self._exact_source() if isinstance(proof, MatrixSource) else proof
+        other.dtype, other._proof = np.dtype(np.float64), []
         return other
 
     def _contract(

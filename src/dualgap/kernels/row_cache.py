@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _TOGETHER = 384
 # Columns a thread adds up at a time: 4096 float64 sums stay in the first-level cache while rows stream by.
 _PIECE = 4096
+# Whole rows are added up four at a time, side by side, seven times as fast as numbers here and there.
+_WHOLE_PAYS = 4
 
 
 class RowCache:
@@ -107,6 +109,10 @@ def add_rows(
     """``out += weights @ values[which][:, columns]`` (as many as `out` has from `begin` on when None), in float64."""
     if columns is None:
         _add_whole(values, which, weights, begin, out)
+    elif _WHOLE_PAYS * len(columns) >= values.shape[1] and len(which) > 1:
+        sums = np.zeros(values.shape[1])
+        _add_whole(values, which, weights, 0, sums)
+        out += sums[columns]
     else:
         _add_chosen(values, which, weights, columns, out)
 
