@@ -142,6 +142,44 @@ def test_slopes_are_refreshed_before_they_are_rounding(monkeypatch):
     assert count == 1 < len(certified) - count
 
 
+def test_rounding_is_in_the_way_where_exact_looks_show_the_same_violation():
+    p = _problem("c_svc", 300, 1.0)
+    ones = np.ones(p.n)
+    rounding = _block_rounding.Rounding(p, ones, ones, single=True)
+
+    def looks(violations):
+        told = []
+        for violation in violations:
+            rounding.refresh(np.arange(3), np.zeros(p.n), np.zeros(p.n))
+            told.append(rounding.in_the_way(violation))
+            assert not rounding.in_the_way(0.0)  # slopes that have moved on say nothing
+        return told
+
+    assert looks([8.0, 3.0, 1.0, 0.9, 0.8, 0.3]) == [False] * 6
+    assert looks([0.3, 0.29, 0.2]) == [False, False, True]
+
+
+def test_float64_entries_from_the_middle_of_a_run_on(monkeypatch):
+    """Where rounding is in the way: same solution, all entries counted, and the rest by float64 ones."""
+    p = _problem("c_svc", 6000, 10.0)
+    plain = solve(p, "block", gap_tol=1e-8)
+    asked, kinds, sharpen = [], [], block._Run.sharpen
+    monkeypatch.setattr(
+        _block_rounding.Rounding, "in_the_way", lambda self, _: self.exact is not None and len(asked) == 3
+    )
+    tell = block._Run.tell
+    monkeypatch.setattr(block._Run, "tell", lambda self, *args, **more: asked.append(0) or tell(self, *args, **more))
+    monkeypatch.setattr(block._Run, "sharpen", lambda self: (sharpen(self), kinds.append(self.dtype)))
+    result = solve(p, "block", gap_tol=1e-8)
+    assert kinds == [np.float64]
+    assert result.status is Status.CONVERGED
+    assert result.certificate.relative_gap <= 1e-8
+    assert result.certificate.dual == pytest.approx(plain.certificate.dual, rel=2e-8)
+    made = [event.kernel_evaluations for event in result.history.events]
+    assert made == sorted(made)
+    assert made[0] < made[-1]
+
+
 def test_variables_left_behind_are_certified_like_all_others(monkeypatch):
     p = _problem("c_svc", 6000, 1.0)
     left = []

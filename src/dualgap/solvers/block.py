@@ -18,7 +18,8 @@ Pair steps that go on for long are interrupted by leaps along the way they have 
 Three things keep the last digits cheap. Free variables that have settled move together, by Newton's method on their
 face (`_block_together`), where pair steps would take more. Slopes are compared with exact ones in a sample of the
 active set, and computed anew once rounding is what is left in them, before a certificate would find out
-(`_block_rounding`). And variables at bounds that no change of the size of the last ones would set moving are left
+(`_block_rounding`); where that happens again and again and the violation does not fall, entries are float64 from there
+on. And variables at bounds that no change of the size of the last ones would set moving are left
 behind, their gradients with them; the certificate looks at all, and a run it sends back begins with none aside.
 
 Constraints that are coupled (semi-parametric models) are left to an augmented Lagrangian (`_block_coupling`), whose
@@ -181,15 +182,8 @@ class _Run:
         if not self.coupling.empty:
             self.diagonal = self.bare + self.coupling.diagonal()
             self.gradient += self.coupling.slopes()
-        # One block that holds all there is needs no row twice. Where rows are kept the gradient of all variables costs
-        # little, and smaller blocks compute fewer rows.
-        precision = options.precision if self.coupling.empty else "double"
-        self.entries = Entries(problem.gram, precision, keep=problem.n > options.block_size)
-        self.dtype = self.entries.dtype
-        size = min(options.block_size, self.entries.largest_block())
-        self.size = min(size // 2 if self.entries.rows_kept else size, problem.n)
-        self.buffer = np.empty(0, dtype=self.dtype)
-        self.only: Block | GrowingBlock | None = None
+        self.made = 0  # kernel entries of another precision
+        self.use(options.precision if self.coupling.empty else "double")
         self.points = problem.points
         self.place = np.zeros(problem.gram.n, dtype=np.intp)
         self.place[self.points] = np.arange(self.points.size)
@@ -202,11 +196,31 @@ class _Run:
         # Variables far from moving, whose gradient is left behind, and how far gradients went in the last spread.
         self.aside = np.zeros(problem.n, dtype=bool)
         self.far = np.inf
+
+    def use(self, precision: str) -> None:
+        """Kernel entries of this precision, and what depends on it."""
+        problem, options = self.problem, self.options
+        # One block that holds all there is needs no row twice. Where rows are kept the gradient of all variables costs
+        # little, and smaller blocks compute fewer rows.
+        self.entries = Entries(problem.gram, precision, keep=problem.n > options.block_size)
+        self.dtype = self.entries.dtype
+        size = min(options.block_size, self.entries.largest_block())
+        self.size = min(size // 2 if self.entries.rows_kept else size, problem.n)
+        self.buffer = np.empty(0, dtype=self.dtype)
+        self.only: Block | GrowingBlock | None = None
         self.rounding = Rounding(
             problem, self.scale, self.diagonal, single=self.dtype == np.float32 and self.coupling.empty
         )
         most_together = self.entries.largest_block() // 2
         self.together = Together(problem.n, self.n_groups, most_together, self.entries.entry_cost)
+
+    def sharpen(self) -> None:
+        """Go on with float64 entries, from exact slopes."""
+        self.made += self.entries.evaluations
+        self.use("double")
+        self.gradient[:] = exact_gradient(self.problem, self.u / self.scale) / self.scale
+        self.aside[:] = False
+        self.far = np.inf
 
     # -- level 0: all variables ----------------------------------------------------------------------------------
 
@@ -216,6 +230,10 @@ class _Run:
         least, waited = np.inf, 0
         while True:
             low, high, violation = thresholds(self.gradient, self.u, self.lo, self.hi, self.group, self.n_groups)
+            if self.rounding.in_the_way(violation):
+                self.sharpen()
+                asked, least, waited = np.inf, np.inf, 0
+                continue
             waited = 0 if violation < _FELL * least else waited + 1
             least = min(least, violation)
             if not self.aside.any():  # else what has been added up on the way is nearer
@@ -550,7 +568,7 @@ class _Run:
                 gradient=self.own_gradient() * self.scale if complete else None,
                 objective=self.objective,
                 violation=violation if complete else float("nan"),
-                kernel_evaluations=self.entries.evaluations,
+                kernel_evaluations=self.made + self.entries.evaluations,
             )
         )
         return self.stopped
