@@ -235,8 +235,8 @@ def contract_sparse(shape, constants, rows, weights, columns, first, last, tile,
                 if in_registers:
                     add_sparse_exponents(
                         measure, constants, values, which, starts, (begin * blocks + to_tile * SPARSE_ROWS) + r - begin,
-                        tile, (r - begin) * width, row_half, weights, r, packed, t * features * width,
-                        column_half, t * width, out, (t - first) * width,
+                        tile, (r - begin) * width, row_half, r, packed, t * features * width, column_half, t * width,
+                        weights, out, (t - first) * width,
                     )  # fmt: skip
                     continue
                 apply(formula, degree, constants, tile, (r - begin) * width, row_half, r, column_half, t * width)
