@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dualgap.kernels.fused import TILE_ROWS
-from dualgap.kernels.matrix_source import MatrixSource, single_source
+from dualgap.kernels.matrix_source import MatrixSource, plain_source, single_source
 from dualgap.kernels.memory import aligned
 from dualgap.kernels.mirror import mirror
 from dualgap.kernels.symmetric import symmetric_product
@@ -88,6 +88,8 @@ class FusedGram:
         self._double: list[TileSource] = []
         self._proof: list[Source] = []
         self._bound: list[EntryError | None] = []
+        self._plain: list[TileSource | None] = []
+        self._plain_bound: list[EntryError | None] = []
         self._packed: list[_Packed] = []
         self._all = np.arange(self.n)
 
@@ -131,6 +133,19 @@ class FusedGram:
     def exact_at_once(self) -> bool:
         """Whether float64 entries are made of the same sums as float32 ones, and cost little more."""
         return not isinstance(self._proof_source(), TileSource)
+
+    def proving(self) -> FusedGram:
+        """The float32 matrix to prove bounds with: plain tiles in the place of levels that are off by more than that.
+
+        What such levels are off is a share of whole norms, where tiles are known term by term.
+        """
+        if not self._plain:
+            self._plain.append(plain_source(self._single, self._X, self.kernel, self.threads))
+        if self._plain[0] is None:
+            return self
+        other = self.separate()
+        other._single, other._bound, other._plain = self._plain[0], self._plain_bound, [None]
+        return other
 
     def entry_error(self) -> EntryError | None:
         """How far the float32 entries can be from the true ones, where a bound is known."""

@@ -397,15 +397,17 @@ class KernelGram:
         None where there is no bound, or exact products are hardly more work (but for `always`), or the last product is
         of no use (with `known`). `sharpen` makes components of the answer exact.
         """
-        last, fused = self._last_product, self.fused
-        if fused is None or self.kernel.name != "rbf":
+        if self.fused is None or self.kernel.name != "rbf":
             return None
+        last, fused = self._last_product, self.fused.proving()
         leads = last.leads_to(weights, rows)
         if not (leads and last.error is not None):
             work = np.count_nonzero(weights) * np.count_nonzero(~needed) * fused.entry_cost
             if known or not (always or (self._worth_bounding(work) and not leads)) or fused.entry_error() is None:
                 return None
-        last.bound(weights, rows, needed, fused.exact, partial(bounded_product, fused, strips=self.strips))
+        # Entries that have been made are those of the solver's tiles.
+        strips = self.strips if fused is self.fused else None
+        last.bound(weights, rows, needed, fused.exact, partial(bounded_product, fused, strips=strips))
         return last
 
     def _worth_bounding(self, work: float) -> bool:

@@ -51,6 +51,8 @@ _ROWS = 512
 # Products of levels may be off by so many times what those of vector tiles may be, by their bounds: numbers written
 # with six digits (letter, 16 features: 1.2 times) need no more exact slopes than those of the tiles do.
 _AS_PRECISE = 2.0
+# What float32 data are off their levels, each number for itself.
+_SINGLE_ROUNDING = 2.0**-24
 # The factor of levels is neither lost below float32's normal numbers nor beyond the largest when it meets 2^31.
 _LEAST_FACTOR, _MOST_FACTOR = 2.0**-100, 2.0**90
 
@@ -240,6 +242,14 @@ def single_source(X: Any, kernel: Kernel, budget: int, threads: int) -> Source:
             if levels is not None and _precise(X, levels):
                 return WordSource(X, kernel, levels)
     return TileSource(X, kernel, np.float32, sparse=sparse, threads=threads)
+
+
+def plain_source(source: Source, X: Any, kernel: Kernel, threads: int) -> TileSource | None:
+    """Vector tiles of the same data, where few features have levels that are off by more than rounding to float32."""
+    levels: Levels | None = getattr(source, "levels", None)
+    if levels is None or levels.error <= _SINGLE_ROUNDING or X.shape[1] >= _PIECES_FEATURES:
+        return None
+    return TileSource(X, kernel, np.float32, sparse=is_sparse(X, kernel), threads=threads)
 
 
 def _levels(X: Any, kernel: Kernel, budget: int, threads: int, most: int) -> Levels | None:
