@@ -403,7 +403,12 @@ def test_dot_products_serve_levels_alone():
     assert isinstance(fused_gram_of(rounded, rbf)._single, TileSource)
     # unless sums of float32 numbers are off by as much.
     few = np.round(-1.0 + 2.0 * np.round(15.0 * data(300, 30, "dense", "levels")) / 15.0, 6)
-    assert isinstance(fused_gram_of(few, rbf)._single, WordSource)
+    gram = fused_gram_of(few, rbf)
+    assert isinstance(gram._single, WordSource)
+    # Bounds are proved with the tiles all the same, and with exact levels themselves.
+    assert isinstance(gram.proving()._single, TileSource)
+    exact = fused_gram_of(data(300, 30, "dense", "levels"), rbf)
+    assert exact.proving() is exact
 
 
 @needs_word_products

@@ -100,7 +100,7 @@ def exponents(b: Any, v: Vector, tile: Any, of_rows: Any, of_columns: Any, *fact
 
 
 def products(b: Any, v: Vector, tile: Any, of_rows: Any, factor: Any) -> None:
-    """``factor (t + h_r)`` of whole sums t and what they lack, given as for `distances`."""
+    """``factor (t + h_r)`` of whole sums t and what they lack, given as for `distances_of`."""
     for r, _c, place in each_register(b, v, tile):
         lacking = b.load(beyond(b, of_rows, r))
         if v.bits == 32:

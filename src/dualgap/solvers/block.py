@@ -19,8 +19,8 @@ Three things keep the last digits cheap. Free variables that have settled move t
 face (`_block_together`), where pair steps would take more. Slopes are compared with exact ones in a sample of the
 active set, and computed anew once rounding is what is left in them, before a certificate would find out
 (`_block_rounding`); where that happens again and again and the violation does not fall, entries are float64 from there
-on. And variables at bounds that no change of the size of the last ones would set moving are left
-behind, their gradients with them; the certificate looks at all, and a run it sends back begins with none aside.
+on. And variables at bounds that no change of the size of the last ones would set moving are left behind, their
+gradients with them; the certificate looks at all, and a run it sends back begins with none aside.
 
 Constraints that are coupled (semi-parametric models) are left to an augmented Lagrangian (`_block_coupling`), whose
 multipliers take Newton steps. Variables then move alone, and the free ones, up to 2500, by Newton steps between active
