@@ -11,10 +11,11 @@ from scipy.spatial.distance import cdist
 
 from dualgap import Kernel
 from dualgap.kernels import error_bound, fused, matrix_unit
-from dualgap.kernels.bounded_product import _parts, bounded_product
+from dualgap.kernels.bounded_product import bounded_product, by_distance
 from dualgap.kernels.fused_gram import FusedGram
 from dualgap.kernels.matrix_source import MatrixSource
 from dualgap.kernels.points import prepare
+from dualgap.kernels.tile_source import TileSource
 from dualgap.kernels.vectors import _EXP2
 from dualgap.kernels.word_source import WordSource
 
@@ -122,7 +123,7 @@ def test_points_with_like_spreads_are_one_part(spread, sizes):
     order = np.random.default_rng(0).permutation(2000)
     shuffled = np.empty(2000)
     shuffled[order] = spread
-    parts = _parts(np.arange(2000), error_bound.EntryError(shuffled, np.ones(2000), np.zeros(2000)))
+    parts = by_distance(np.arange(2000), error_bound.EntryError(shuffled, np.ones(2000), np.zeros(2000)))
     assert [part.size for part in parts] == sizes
     np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(2000))
     assert all(shuffled[a].max() <= shuffled[b].min() for a, b in pairwise(parts))
@@ -167,7 +168,7 @@ def test_entries_of_the_matrix_unit_keep_their_bound(layout, d):
     kernel = Kernel("rbf", gamma=1.0 / d)
     gram = FusedGram(prepare(X, kernel), kernel, 10**8, 1)
     assert isinstance(gram._single, MatrixSource | WordSource)
-    # Where levels are exact, float64 entries cost little more than float32 ones.
-    assert gram.exact_at_once == ("exact" in layout)
+    # Where levels are exact, float64 entries are made of them as well.
+    assert isinstance(gram._proof_source(), TileSource) == ("exact" not in layout)
     off, error = check(X, 1.0 / d, rng.normal(size=300))
     assert 0.0 < off.max() < error.max() < 1e-3

@@ -81,7 +81,7 @@ def _compressed_words(rows, points, words, values, which, starts):  # type: igno
 
 
 def nonzero_words(
-    rows: NDArray[np.int32], points: NDArray[np.intp], words: int
+    rows: NDArray[np.int32], points: NDArray[np.intp], words: int, place: int = 0
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
     """Values, columns and starts of the nonzero words of some rows, in memory that the next call uses again.
 
@@ -93,10 +93,12 @@ def nonzero_words(
         The rows wanted.
     words : int
         Words of a row.
+    place : int
+        Which memory, where several are needed at once.
     """
     # Room for all, of which the system gives what is written; counting them first would take as long as this.
     most = len(points) * words + _LANES
-    values, which = scratch("words", most, np.int32), scratch("columns of words", most, np.int32)
+    values, which = scratch(f"words {place}", most, np.int32), scratch(f"columns of words {place}", most, np.int32)
     starts = room_for_starts(len(points), words)
     _compressed_words(rows, points, words, values, which, starts)
     return values, which, starts

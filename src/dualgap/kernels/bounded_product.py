@@ -8,18 +8,25 @@ a few points far out would spoil it for all.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from dualgap.kernels.fused_gram import PACKED_SHARE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from numpy.typing import NDArray
 
     from dualgap.kernels.error_bound import EntryError
     from dualgap.kernels.fused_gram import FusedGram
     from dualgap.kernels.strips import Strips
+
+    Numbers: TypeAlias = NDArray[np.float64]
+    Groups: TypeAlias = Sequence[tuple[NDArray[np.intp], Numbers]]
+    # ``add(sums, groups, rows)`` adds ``K[rows, points] @ delta`` of each group (points, delta) to sums of its own.
+    AddGroups: TypeAlias = Callable[[Sequence[Numbers], Groups, NDArray[np.intp]], None]
 
 # Shares of the points with weights, in the order of their distance from the centre.
 _PARTS = (0.5, 0.9, 0.99, 1.0)
@@ -59,7 +66,7 @@ def bounded_product(
     scaled = np.zeros(weights.size)
     scaled[used] = weights[used] / scale * bound.corrections(used)
     here = strips is not None and strips.cover(used, rows) and not np.any(weights[rows])
-    parts = [(part, *_sides(part, weights)) for part in ([used] if here else _parts(used, bound))]
+    parts = [used] if here else by_distance(used, bound)
     # Whole tiles, within the share of the budget that packed columns may have.
     tiles = max(1, min(_CHUNK, gram.budget // PACKED_SHARE) // gram.tile_bytes)
     step = tiles * gram.tile_columns
@@ -67,17 +74,46 @@ def bounded_product(
         end = begin + step
         chunk = rows[begin:end]
         single = strips if strips is not None and here else _apart(gram, tiles)
-        for part, positive, negative in parts:
-            above, below = np.zeros(chunk.size), np.zeros(chunk.size)
-            single.accumulate(above, positive, scaled[positive], chunk)
-            single.accumulate(below, negative, -scaled[negative], chunk)
-            product[begin:end] += above - below
-            error[begin:end] += (above + below) * bound.relative(chunk, part)
+        sums, travel = sided(single.accumulate_groups, parts, None, scaled, chunk)
+        product[begin:end] = sums
+        for part, far in zip(parts, travel, strict=True):
+            error[begin:end] += far * bound.relative(chunk, part)
     factor = scale * bound.corrections(rows)
     product *= factor
     error = error * factor + bound.absolute(float(np.abs(weights).sum()), scale, used.size)
     error[~np.isfinite(product)] = np.inf  # weights too large for float32
     return product, error
+
+
+def sided(
+    add: AddGroups,
+    parts: Sequence[NDArray[np.intp]],
+    points: NDArray[np.intp] | None,
+    delta: NDArray[np.float64],
+    rows: NDArray[np.intp],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """``K[rows, points] @ delta``, and for each part of the points the same with absolute values of delta.
+
+    Parameters
+    ----------
+    add : callable
+        ``accumulate_groups`` of what makes (or has) the entries.
+    parts : sequence of ndarray of intp
+        Places among the points and in delta.
+    points : ndarray of intp or None
+        None for all points of the matrix.
+    delta : ndarray
+        Weights of the points.
+    rows : ndarray of intp
+        The components.
+    """
+    groups, outs = [], np.zeros((2 * len(parts), rows.size))
+    for part in parts:
+        for side in (part[delta[part] > 0.0], part[delta[part] < 0.0]):
+            groups.append((side if points is None else points[side], np.abs(delta[side])))
+    add(list(outs), groups, rows)
+    above, below = outs[::2], outs[1::2]
+    return (above - below).sum(axis=0), above + below
 
 
 def _apart(gram: FusedGram, tiles: int) -> FusedGram:
@@ -87,22 +123,19 @@ def _apart(gram: FusedGram, tiles: int) -> FusedGram:
     return single
 
 
-def _sides(part: NDArray[np.intp], weights: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    return part[weights[part] > 0.0], part[weights[part] < 0.0]
-
-
-def _parts(used: NDArray[np.intp], bound: EntryError) -> list[NDArray[np.intp]]:
-    """The points with weights, those far from the centre apart from the others."""
-    order = used[np.argsort(bound.spread[used], kind="stable")]
-    spread = bound.spread[order]
+def by_distance(used: NDArray[np.intp], bound: EntryError) -> list[NDArray[np.intp]]:
+    """Points apart from those whose entries are off by far less: the ones further from the centre."""
+    size = bound.off[used]
+    order = np.argsort(size, kind="stable")
+    size = size[order]
     ends = [0]
     for share in _PARTS:
         end = int(share * order.size) if share < 1.0 else order.size
         if end - ends[-1] >= _PART_LEAST or share == 1.0:
             ends.append(end)
-    # From the far end inwards, those are joined whose spreads are alike.
+    # From the far end inwards, those are joined that are alike.
     kept = [order.size]
     for end in ends[-2:0:-1]:
-        if spread[kept[-1] - 1] >= _SPREAD_APART * spread[end - 1]:
+        if size[kept[-1] - 1] >= _SPREAD_APART * size[end - 1]:
             kept.append(end)
-    return [order[begin:end] for begin, end in pairwise([0, *kept[::-1]]) if end > begin]
+    return [used[order[begin:end]] for begin, end in pairwise([0, *kept[::-1]]) if end > begin]

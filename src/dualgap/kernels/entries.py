@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dualgap.kernels.gram import FOREIGN_BUDGET, SINGLE_MOST, FullGram, KernelGram, entry_cost, largest_diagonal
 from dualgap.kernels.row_cache import RowCache, gather
+from dualgap.kernels.running_product import RunningProduct
 from dualgap.kernels.strips import Strips
 from dualgap.kernels.threads import share_parts, thread_count
 from dualgap.problem import check_kernel_values
@@ -131,6 +133,32 @@ class Entries:
             points, delta = points[~present], delta[~present]
         if len(points):
             self._sums_by.accumulate(out, points, delta, rows)
+
+    def accumulate_groups(
+        self,
+        outs: Sequence[NDArray[np.float64]],
+        groups: Sequence[tuple[NDArray[np.intp], NDArray[np.float64]]],
+        rows: NDArray[np.intp],
+        *,
+        keep: bool = True,
+    ) -> None:
+        """`accumulate` for groups of points, each into sums of its own."""
+        if self._tiles and self._cache is None and self._sums_by is self._made_by:
+            self._made_by.accumulate_groups(outs, groups, rows)
+            return
+        for out, (points, delta) in zip(outs, groups, strict=True):
+            self.accumulate(out, points, delta, rows, keep=keep)
+
+    def running(self, points: NDArray[np.intp], weights: NDArray[np.float64], *, prove: bool) -> RunningProduct:
+        """The product with these weights, to be kept while they move; with a proof certificates read it as well."""
+        gram, proof = self._source, None
+        single = self._tiles and self.dtype == np.float32 and self._sums_by is self._made_by
+        if prove and single and isinstance(gram, KernelGram):
+            proof = gram.proof(weights)
+        product = RunningProduct(self, points, weights, proof)
+        if isinstance(gram, KernelGram):
+            gram.running = None if proof is None else product
+        return product
 
     def _compute(self, rows: NDArray[np.intp], columns: NDArray[np.intp], out: NDArray[Any]) -> None:
         if self._tiles:

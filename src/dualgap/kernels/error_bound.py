@@ -30,6 +30,7 @@ weights of one sign nothing cancels, so that these are relative errors of the su
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numba as nb
@@ -100,14 +101,24 @@ class EntryError:
         """Factors that entries of these points need."""
         return np.exp2(np.clip(self.excess[points], -1.0, 1.0))
 
-    def relative(self, points: NDArray[np.intp], others: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Bound of ``|sum - true sum| / sum``, both over weights of one sign at `others`, for each of `points`."""
+    @cached_property
+    def off(self) -> NDArray[np.float64]:
+        """How much entries of each point can be off, to compare points by: E is about the product of two of these."""
+        return np.asarray(np.sqrt(self.spread**2 + self.rounding * self.reach**2))
+
+    def relative(
+        self, points: NDArray[np.intp], others: NDArray[np.intp], *, terms: int | None = None
+    ) -> NDArray[np.float64]:
+        """Bound of ``|sum - true sum| / sum``, both over weights of one sign at `others`, for each of `points`.
+
+        `terms` is their number where points may be among them more than once.
+        """
         worst = (
             float(self.spread[others].max()),
             float(self.reach[others].max()),
             float(np.abs(self.excess[others]).max()),
         )
-        rest = EXP2_ERROR + EXP2_ERROR**2 + _SUM_UNITS * UNIT + others.size * 2.0**-52
+        rest = EXP2_ERROR + EXP2_ERROR**2 + _SUM_UNITS * UNIT + (others.size if terms is None else terms) * 2.0**-52
         found: NDArray[np.float64] = _relative(
             self.spread, self.reach, self.excess, points, *worst, self.rounding, rest
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -51,10 +51,10 @@ class _Packed:
 
 @dataclass(frozen=True)
 class _Piece:
-    """A range of packed column tiles, the first of which is tile `offset` of all, and the rows they meet."""
+    """A range of packed column tiles, the first of which is tile `offset` of all, and the groups of rows they meet."""
 
     shape: tuple[int, int, int, int]
-    operand: tuple[Any, ...]
+    operands: tuple[tuple[Any, ...], ...]
     columns: tuple[NDArray[Any], NDArray[Any]]
     first: int
     last: int
@@ -129,11 +129,6 @@ class FusedGram:
         """Multiplications an entry takes, roughly."""
         return self._single.entry_cost
 
-    @property
-    def exact_at_once(self) -> bool:
-        """Whether float64 entries are made of the same sums as float32 ones, and cost little more."""
-        return not isinstance(self._proof_source(), TileSource)
-
     def proving(self) -> FusedGram:
         """The float32 matrix to prove bounds with: plain tiles in the place of levels that are off by more than that.
 
@@ -185,12 +180,12 @@ class FusedGram:
 
         def store(piece: _Piece) -> None:
             source.write(
-                piece.shape, constants, piece.operand, piece.columns, piece.first, piece.last, source.tile(), upper,
+                piece.shape, constants, piece.operands[0], piece.columns, piece.first, piece.last, source.tile(), upper,
                 *out.shape, flat, (piece.first + piece.offset) * source.width,
             )  # fmt: skip
 
         # The columns of a block are not asked for again, unless they are said to; all of them are.
-        self._over(source, columns, rows, store, keep=keep or columns is None)
+        self._over(source, columns, [rows], store, keep=keep or columns is None)
         if upper and (self.threads == 1 or work < _WORTH_THREADS):
             mirror(out, 0, len(rows))
         elif upper:
@@ -208,10 +203,19 @@ class FusedGram:
         rows: NDArray[np.intp] | None = None,
     ) -> None:
         """``out += K[rows, points] @ delta`` with float32 entries, summed in float64."""
+        self.accumulate_groups([out], [(points, delta)], rows)
+
+    def accumulate_groups(
+        self,
+        outs: Sequence[NDArray[np.float64]],
+        groups: Sequence[tuple[NDArray[np.intp], NDArray[np.float64]]],
+        rows: NDArray[np.intp] | None = None,
+    ) -> None:
+        """`accumulate` for groups of points with weights, each into sums of its own: the same work as all in one."""
         if rows is not None and len(rows) == self.n and np.array_equal(rows, self._all):
             rows = None
-        self.evaluations += len(points) * (self.n if rows is None else len(rows))
-        self._contract(self._single, out, points, delta, rows)
+        self.evaluations += sum(len(points) for points, _ in groups) * (self.n if rows is None else len(rows))
+        self._contract(self._single, outs, groups, rows)
 
     def exact(self, weights: NDArray[np.float64], rows: NDArray[np.intp] | None = None) -> NDArray[np.float64]:
         """``K[rows] @ weights`` in float64 throughout."""
@@ -222,16 +226,16 @@ class FusedGram:
         # The matrix unit has no such loops, and wide data are packed by tiles of their own.
         halved = used.size**2 * source.entry_cost >= _WORTH_HALVING
         if not halved or isinstance(source, MatrixSource) or source.wide or not _in_order(rows):
-            self._contract(source, out, used, weights[used], rows)
+            self._contract(source, [out], [(used, weights[used])], rows)
             return out
         inside = weights[wanted] != 0.0
         if np.count_nonzero(inside) < used.size:
-            self._contract(source, out, used, weights[used], rows)
+            self._contract(source, [out], [(used, weights[used])], rows)
             return out
         # All points with weights are among the rows: their block is symmetric.
         out[inside] = symmetric_product(source, used, weights[used], self.threads)
         others = np.zeros(out.size - used.size)
-        self._contract(source, others, used, weights[used], wanted[~inside])
+        self._contract(source, [others], [(used, weights[used])], wanted[~inside])
         out[~inside] = others
         return out
 
@@ -258,60 +262,64 @@ class FusedGram:
     def _contract(
         self,
         source: Source,
-        out: NDArray[np.float64],
-        points: NDArray[np.intp],
-        delta: NDArray[np.float64],
+        outs: Sequence[NDArray[np.float64]],
+        groups: Sequence[tuple[NDArray[np.intp], NDArray[np.float64]]],
         rows: NDArray[np.intp] | None,
     ) -> None:
-        if len(points) == 0 or out.size == 0:
+        some = [(out, points, delta) for out, (points, delta) in zip(outs, groups, strict=True) if len(points)]
+        if not some or outs[0].size == 0:
             return
-        weights = np.zeros(-(-len(points) // TILE_ROWS) * TILE_ROWS, dtype=source.dtype)
-        weights[: len(points)] = delta
+        padded = []
+        for _, points, delta in some:
+            weights = np.zeros(-(-len(points) // TILE_ROWS) * TILE_ROWS, dtype=source.dtype)
+            weights[: len(points)] = delta
+            padded.append(weights)
         constants = source.constants
 
         def add(piece: _Piece) -> None:
             first, last = piece.first, piece.last
-            sums = np.zeros((last - first) * source.width)
-            source.multiply(
-                piece.shape, constants, piece.operand, weights, piece.columns, first, last, source.tile(), sums
-            )
-            part = out[(first + piece.offset) * source.width : (last + piece.offset) * source.width]
-            part += sums[: part.size]
+            for (out, _, _), weights, operand in zip(some, padded, piece.operands, strict=True):
+                sums = np.zeros((last - first) * source.width)
+                source.multiply(
+                    piece.shape, constants, operand, weights, piece.columns, first, last, source.tile(), sums
+                )
+                part = out[(first + piece.offset) * source.width : (last + piece.offset) * source.width]
+                part += sums[: part.size]
 
-        self._over(source, rows, np.asarray(points, dtype=np.int64), add, keep=True)
+        self._over(source, rows, [np.asarray(points, dtype=np.int64) for _, points, _ in some], add, keep=True)
 
     def _over(
         self,
         source: Source,
         columns: NDArray[np.intp] | None,
-        rows: NDArray[np.int64],
+        groups: Sequence[NDArray[np.int64]],
         action: Callable[[_Piece], None],
         *,
         keep: bool,
     ) -> None:
-        """Call `action` for pieces of the columns' tiles against the rows, on all threads."""
+        """Call `action` for pieces of the columns' tiles against groups of rows, on all threads."""
         count = self.n if columns is None else len(columns)
         tiles = -(-count // source.width)
-        work = len(rows) * count * source.entry_cost
+        work = sum(len(rows) for rows in groups) * count * source.entry_cost
         threads = self.threads if work >= _WORTH_THREADS else 1
         points = self._all if columns is None else columns
         if isinstance(source, TileSource) and source.wide:
-            share(lambda i: action(_narrow_piece(source, points, rows, i)), tiles, threads)
+            share(lambda i: action(_narrow_piece(source, points, groups, i)), tiles, threads)
             return
-        operand = source.rows(rows, threads)
+        operands = tuple(source.rows(rows, threads, place) for place, rows in enumerate(groups))
         kept = self._kept(source, columns, tiles, threads) if keep else None
         step = even_step(tiles, threads, work)
         if kept is not None:
             packed = (kept.values, kept.half)
             share_parts(
-                lambda begin, end: action(_Piece(source.shape, operand, packed, begin, end, 0)), tiles, step, threads
+                lambda begin, end: action(_Piece(source.shape, operands, packed, begin, end, 0)), tiles, step, threads
             )
             return
         step = max(1, min(step, _SCRATCH_BYTES // (source.column_size * source.column_dtype.itemsize)))
 
         def pack_and_act(begin: int, end: int) -> None:
             packed = pack_columns(source, points[begin * source.width : end * source.width], end - begin)
-            action(_Piece(source.shape, operand, packed, 0, end - begin, begin))
+            action(_Piece(source.shape, operands, packed, 0, end - begin, begin))
 
         share_parts(pack_and_act, tiles, step, threads)
 
@@ -354,10 +362,15 @@ def _in_order(rows: NDArray[np.intp] | None) -> bool:
     return rows is None or bool(np.all(np.diff(rows) > 0))
 
 
-def _narrow_piece(source: TileSource, points: NDArray[np.intp], rows: NDArray[np.int64], tile: int) -> _Piece:
+def _narrow_piece(
+    source: TileSource, points: NDArray[np.intp], groups: Sequence[NDArray[np.int64]], tile: int
+) -> _Piece:
     """One tile with no more features than its columns have, and the rows with these features."""
     chosen = points[tile * source.width : (tile + 1) * source.width]
     number = source.narrow(chosen)
-    columns, others = source.with_features(chosen, number), source.with_features(rows, number)
-    packed = pack_columns(columns, np.arange(len(chosen)), 1)
-    return _Piece(others.shape, others.rows(np.arange(len(rows))), packed, 0, 1, tile)
+    packed = pack_columns(source.with_features(chosen, number), np.arange(len(chosen)), 1)
+    others = [source.with_features(rows, number) for rows in groups]
+    operands = tuple(
+        part.rows(np.arange(len(rows)), 1, place) for place, (part, rows) in enumerate(zip(others, groups, strict=True))
+    )
+    return _Piece(others[0].shape, operands, packed, 0, 1, tile)

@@ -22,6 +22,7 @@ from dualgap.kernels.fused_gram import FusedGram
 from dualgap.kernels.last_product import LastProduct
 from dualgap.kernels.points import Points, prepare
 from dualgap.kernels.row_cache import RowCache, add_rows
+from dualgap.kernels.running_product import Proof, RunningProduct
 from dualgap.kernels.strips import Strips
 from dualgap.kernels.tile_source import fusable
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
+
+    from dualgap.kernels.last_product import Approximate
 
 Store = RowStore | ElementStore
 
@@ -256,6 +259,7 @@ class KernelGram:
         self._store: Store | None = None
         self._last_product = LastProduct()
         self.strips: Strips | None = None  # rows that a solver has left
+        self.running: RunningProduct | None = None  # the product that a solver keeps, where it has a proof
         self._diagonal = diagonal(kernel, points)
         self._diagonal[np.abs(self._diagonal) > np.finfo(self.dtype).max] = np.inf  # as rows of this dtype have it
         self._columns: tuple[NDArray[np.intp], Points] | None = None
@@ -294,7 +298,7 @@ class KernelGram:
         """The same matrix for one thread beside others: the data are shared, caches and counts are its own."""
         other = copy(self)
         other.n_jobs, other.evaluations, other._store, other._last_product = 1, 0, None, LastProduct()
-        other.strips = None
+        other.strips = other.running = None
         other.kept_rows = None
         if self.fused is not None:
             other.fused = self.fused.separate(threads=1)
@@ -406,15 +410,34 @@ class KernelGram:
             if known or not (always or (self._worth_bounding(work) and not leads)) or fused.entry_error() is None:
                 return None
         # Entries that have been made are those of the solver's tiles.
-        strips = self.strips if fused is self.fused else None
-        last.bound(weights, rows, needed, fused.exact, partial(bounded_product, fused, strips=strips))
+        approximate: Approximate = partial(bounded_product, fused, strips=self.strips if fused is self.fused else None)
+        if self.running is not None and not leads:
+            approximate = self.running.at
+        last.bound(weights, rows, needed, fused.exact, approximate)
         return last
+
+    def proof(self, weights: NDArray[np.float64]) -> Proof | None:
+        """For a product that is kept from these weights on; None where there is no bound, or no product to begin with.
+
+        Neither is there one where bounds are proved with other tiles than the solver's.
+        """
+        last, fused = self._last_product, self.fused
+        if fused is None or fused.proving() is not fused or fused.entry_error() is None:
+            return None
+        if not np.any(weights):
+            return Proof(fused, np.zeros(self.n), np.zeros(self.n))
+        if last.weights is None or not np.array_equal(last.weights, weights):
+            return None
+        product, error = np.zeros(self.n), np.full(self.n, np.inf)
+        known = slice(None) if last.rows is None else last.rows
+        product[known], error[known] = last.product, 0.0 if last.error is None else last.error
+        return Proof(fused, product, error)
 
     def _worth_bounding(self, work: float) -> bool:
         """Whether float32 entries save time where float64 ones would take so many multiplications."""
         if self.strips is not None:
             return work >= _WORTH_READING
-        return work >= _WORTH_BOUNDING and self.fused is not None and not self.fused.exact_at_once
+        return work >= _WORTH_BOUNDING
 
     def sharpen(self, places: NDArray[np.intp]) -> None:
         """Make some components of the last product exact."""
@@ -422,7 +445,7 @@ class KernelGram:
 
     def forget(self) -> None:
         """Make the next exact product anew, so that a run does not depend on what was computed before it."""
-        self._last_product, self.strips = LastProduct(), None
+        self._last_product, self.strips, self.running = LastProduct(), None, None
 
     def _exact(self, weights: NDArray[np.float64], rows: NDArray[np.intp] | None) -> NDArray[np.float64]:
         targets = self.points if rows is None else self.points.take(rows)

@@ -200,11 +200,11 @@ class MatrixSource:
         else:
             packing.pack_pieces(X, points, self.centre, self.formula.scale, *where)
 
-    def rows(self, points: NDArray[np.intp], _threads: int = 1) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The operand `rows` of the loops over tiles."""
+    def rows(self, points: NDArray[np.intp], _threads: int = 1, place: int = 0) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The operand `rows` of the loops over tiles, in memory of its own for each place."""
         groups = -(-len(points) // TILE_ROWS) * TILE_ROWS
         panels = -(-groups // SIDE) * (SIDE // PANEL)
-        packed = scratch("rows", panels * int(packing.panel_size(self.steps)), self.column_dtype)
+        packed = scratch(f"rows {place}", panels * int(packing.panel_size(self.steps)), self.column_dtype)
         self._pack(points, False, 0, panels, packed)
         half = np.zeros(panels * PANEL, dtype=self.half_dtype)
         half[: len(points)] = self.half[points]

@@ -7,6 +7,7 @@ the work of a certificate (`kernels.bounded_product` adds the bound of their err
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,14 +59,14 @@ class Strips:
         """Whether all entries between these points are here."""
         return bool(np.all(self._slot[points] >= 0) and np.all(self._place[rows] >= 0))
 
-    def accumulate(
+    def accumulate_groups(
         self,
-        out: NDArray[np.float64],
-        points: NDArray[np.intp],
-        delta: NDArray[np.float64],
+        outs: Sequence[NDArray[np.float64]],
+        groups: Sequence[tuple[NDArray[np.intp], NDArray[np.float64]]],
         rows: NDArray[np.intp],
     ) -> None:
-        """``out += K[rows, points] @ delta``, summed in float64; right where no row is one of the points."""
-        sums = np.zeros(self._columns.size)
-        add_rows(self.values, self._slot[points], delta, None, sums)
-        out += sums[self._place[rows]]
+        """``out += K[rows, points] @ delta`` for each group, in float64; right where no row is one of the points."""
+        for out, (points, delta) in zip(outs, groups, strict=True):
+            sums = np.zeros(self._columns.size)
+            add_rows(self.values, self._slot[points], delta, None, sums)
+            out += sums[self._place[rows]]

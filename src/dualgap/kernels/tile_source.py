@@ -180,14 +180,14 @@ class TileSource:
         else:
             packing.pack_dense(X, points, self.centre, scale, self.half, width, first, last, packed, half)
 
-    def rows(self, points: NDArray[np.intp], threads: int = 1) -> tuple[Any, ...]:
-        """The operand `rows` of the loops over tiles, made by so many threads."""
+    def rows(self, points: NDArray[np.intp], threads: int = 1, place: int = 0) -> tuple[Any, ...]:
+        """The operand `rows` of the loops over tiles, made by so many threads, in memory of its own for each place."""
         groups = -(-len(points) // TILE_ROWS)
         half = np.zeros(groups * TILE_ROWS, dtype=self.dtype)
         if self.sparse:
             half[: len(points)] = self.half[points]
             return (*self._sparse_rows(points, threads), half)
-        packed = scratch("rows", groups * TILE_ROWS * self.features, self.dtype)
+        packed = scratch(f"rows {place}", groups * TILE_ROWS * self.features, self.dtype)
         self._pack(points, TILE_ROWS, 0, groups, packed, half)
         return (packed, half)
 

@@ -136,15 +136,15 @@ class WordSource:
         half[first * self.width : last * self.width] = 0
         half[first * self.width : first * self.width + len(ours)] = self.column_half[ours]
 
-    def rows(self, points: NDArray[np.intp], _threads: int = 1) -> tuple[Any, ...]:
-        """The operand `rows` of the loops over tiles."""
+    def rows(self, points: NDArray[np.intp], _threads: int = 1, place: int = 0) -> tuple[Any, ...]:
+        """The operand `rows` of the loops over tiles, in memory of its own for each place."""
         groups = -(-len(points) // TILE_ROWS)
         half = np.zeros(groups * TILE_ROWS, dtype=self.half_dtype)
         half[: len(points)] = self.row_half[points]
         rows, where = self._rows_of(points)
         if self.sparse:
-            return (*nonzero_words(rows, where, self.words), half)
-        packed = scratch("rows", groups * TILE_ROWS * self.words, self.column_dtype)
+            return (*nonzero_words(rows, where, self.words, place), half)
+        packed = scratch(f"rows {place}", groups * TILE_ROWS * self.words, self.column_dtype)
         words_of.pack_words(rows, where, self.words, np.int32(0), TILE_ROWS, 0, groups, packed)
         return (packed, half)
 

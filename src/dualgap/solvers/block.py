@@ -85,8 +85,6 @@ _GROWN, _GROWN_ENTRY = 4e7, 60.0
 # Later ones hold the violators and free variables, 30 % more, at least 2048 or an eighth of all more; above 70 % it is
 # better to take all.
 _GROW, _SLACK, _ALL = 1.3, 2048, 0.7
-# Packing a column costs about as much as this many of its entries, whatever the number of features.
-_PACKING = 80
 # Variables at bounds that so many times the largest change of a gradient in the last round would not set moving are not
 # looked at again: changes shrink from round to round. The certificate looks at them all, and sent no run back for
 # them with 1 (with 2.5: 4 % more entries on letter, 15 % on ijcnn1, C=32).
@@ -184,9 +182,6 @@ class _Run:
             self.gradient += self.coupling.slopes()
         self.made = 0  # kernel entries of another precision
         self.use(options.precision if self.coupling.empty else "double")
-        self.points = problem.points
-        self.place = np.zeros(problem.gram.n, dtype=np.intp)
-        self.place[self.points] = np.arange(self.points.size)
         # What changes on the way.
         self.share = _ACTIVE_SHARE
         self.iterations = 0
@@ -206,6 +201,9 @@ class _Run:
         self.dtype = self.entries.dtype
         size = min(options.block_size, self.entries.largest_block())
         self.size = min(size // 2 if self.entries.rows_kept else size, problem.n)
+        # A block of all variables keeps no other account of what it does.
+        weights = problem.on_points(self.u / self.scale)
+        self.product = self.entries.running(problem.points, weights, prove=problem.n > self.size)
         self.buffer = np.empty(0, dtype=self.dtype)
         self.only: Block | GrowingBlock | None = None
         self.rounding = Rounding(
@@ -345,24 +343,16 @@ class _Run:
         """Bring the gradient of the variables outside the active set up to date."""
         if active.size == self.problem.n:
             return
-        delta = self.u[active] - before
-        moved = np.flatnonzero(delta)
-        index = self.problem.index
         outside = ~self.aside
         outside[active] = False
         rest = np.flatnonzero(outside)
-        # Columns are packed for the occasion: for few rows all points, packed once for all, are less work.
-        if moved.size * active.size < _PACKING * rest.size:
-            points, place = self.points, self.place
-        else:
-            wanted = np.zeros(self.problem.gram.n, dtype=bool)
-            wanted[index[rest]] = True
-            points, place = np.flatnonzero(wanted), np.cumsum(wanted) - 1
-        sums = np.zeros(points.size)
-        self.entries.accumulate(sums, index[active[moved]], self.sign[active[moved]] * delta[moved], points)
-        change = self.sign[rest] * sums[place[index[rest]]] + self.coupling.change(active[moved], delta[moved], rest)
+        sums = self.product.widen(self.problem.on_points(self.u / self.scale), self.problem.index[rest])
+        change = self.sign[rest] * sums
+        if not self.coupling.empty:
+            delta = self.u[active] - before
+            change += self.coupling.change(active, delta, rest)
         self.gradient[rest] += change
-        if rest.size and moved.size:
+        if rest.size and np.any(change):
             self.far = float(np.abs(change).max())
 
     # -- level 1: blocks of the active set -----------------------------------------------------------------------
@@ -372,6 +362,7 @@ class _Run:
         self.all_active = active.size == self.problem.n
         local = Local(self.gradient[active], self.u[active], self.lo[active], self.hi[active], self.group[active])
         points, sign, ridge = self.problem.index[active], self.sign[active], self.ridge[active]
+        self.product.narrow(points, whole=self.all_active)
         whole = self.one_block(active, local) if active.size <= self.size else None
         mask = np.zeros(active.size, dtype=np.uint8)
         kept = np.empty(0, dtype=np.int64)
@@ -406,8 +397,7 @@ class _Run:
                 add_rows(block.matrix, block.rows(which), delta, None, sums)
                 local.gradient[block.places[~block.filling]] += sums[~block.filling]
             else:
-                sums = np.zeros(active.size)
-                self.entries.accumulate(sums, points[moved], sign[moved] * delta, points, keep=self.all_active)
+                sums = self.product.move(points[moved], sign[moved] * delta)
                 local.gradient[:] += sign * sums + penalty
                 local.gradient[moved] += ridge[moved] * delta
             self.rounding.moved(active[moved], delta)
@@ -543,6 +533,7 @@ class _Run:
         if factor is None:
             return
         before, lo, hi = self.u[free], self.lo[free], self.hi[free]
+        self.product.narrow(self.problem.index[free], whole=False)
         change = newton_change(matrix, factor, self.gradient[free], before, lo, hi)
         if change is None:
             return
