@@ -217,9 +217,8 @@ class Keeper:
             if np.isnan(gap):
                 primal, gap = last.primal, last.relative_gap
         iteration, evaluations, *rest = self.totals.tolist()
-        return Event(
-            iteration, self.elapsed(), primal, dual, gap, violation, int(np.count_nonzero(s.a)), evaluations, *rest
-        )
+        support = int(np.count_nonzero(s.a != 0.0))  # of truth values, which takes a quarter of the time
+        return Event(iteration, self.elapsed(), primal, dual, gap, violation, support, evaluations, *rest)
 
     def believed(self, outcome: Outcome) -> bool:
         """Whether this round ended because the goal was believed to be met (or nothing was left to do)."""

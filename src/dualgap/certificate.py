@@ -13,8 +13,8 @@ multipliers eta are its bias and free coefficients, chosen here to make P least.
 positive semidefinite; for an indefinite kernel D is no bound and no gap exists.
 
 Where float64 entries are dear, gradients of variables that are 0 come from float32 entries with a bound of their error,
-as far as they prove the bracket to be 0 (`dualgap.screening`); all numbers are the same. Such entries may have been added
-up while a solver moved the variables, on an account that proves what it holds (`dualgap.kernels.running_product`).
+as far as they prove the bracket to be 0 (`dualgap.screening`); all numbers are the same. Such entries may have been
+added up while a solver moved the variables, on an account that proves what it holds (`kernels.running_product`).
 """
 
 from __future__ import annotations

@@ -295,7 +295,7 @@ def store(shape, constants, rows, columns, first, last, tile, upper, count, n, o
                 for r in range(top, end, TILE_ROWS):
                     place = (r - top) * WIDTH
                     _finish(formula, degree, coef0, factor, tile, place, row_half, r, column_half, t * WIDTH)
-                for r in range(top, end):
+                for r in range(top, min(end, at + WIDTH) if upper else end):
                     if at + WIDTH <= n:
                         copy_row(tile, (r - top) * WIDTH, out, r * n + at)
                     else:

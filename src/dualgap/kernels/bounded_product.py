@@ -123,19 +123,18 @@ def _apart(gram: FusedGram, tiles: int) -> FusedGram:
     return single
 
 
-def by_distance(used: NDArray[np.intp], bound: EntryError) -> list[NDArray[np.intp]]:
+def by_distance(used: NDArray[np.intp], bound: EntryError, apart: float = _SPREAD_APART) -> list[NDArray[np.intp]]:
     """Points apart from those whose entries are off by far less: the ones further from the centre."""
-    size = bound.off[used]
-    order = np.argsort(size, kind="stable")
-    size = size[order]
+    off = bound.off[used]
     ends = [0]
     for share in _PARTS:
-        end = int(share * order.size) if share < 1.0 else order.size
+        end = int(share * off.size) if share < 1.0 else off.size
         if end - ends[-1] >= _PART_LEAST or share == 1.0:
             ends.append(end)
+    ordered = np.partition(off, [end - 1 for end in ends[1:]])  # at these places as if they were sorted
     # From the far end inwards, those are joined that are alike.
-    kept = [order.size]
+    most = [float(ordered[-1])]
     for end in ends[-2:0:-1]:
-        if size[kept[-1] - 1] >= _SPREAD_APART * size[end - 1]:
-            kept.append(end)
-    return [used[order[begin:end]] for begin, end in pairwise([0, *kept[::-1]]) if end > begin]
+        if most[0] >= apart * ordered[end - 1]:
+            most.insert(0, float(ordered[end - 1]))
+    return [used[(off > less) & (off <= more)] for less, more in pairwise([-1.0, *most]) if more > less]

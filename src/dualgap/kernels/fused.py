@@ -117,7 +117,7 @@ def _add_sparse(  # type: ignore[no-untyped-def]
 #   columns    (packed values, half), padded to whole tiles
 #   tile       scratch: TILE_ROWS rows of a tile for dense rows, SPARSE_ROWS for sparse ones
 #   store      into ``out[r n + out_at]`` (flat, n columns, `count` rows), tile `first` at column `out_at`; with `upper`
-#              only what is needed of the upper triangle (`kernels.mirror` does the rest)
+#              only the upper triangle and the tiles on the diagonal (`kernels.mirror` does the rest)
 #   contract   ``out[c] += sum_r weights[r] K[r, c]``; weights padded with zeros to whole groups, `out` (float64, from
 #              column ``first * width`` on) to whole tiles
 
@@ -139,7 +139,8 @@ def store_dense(shape, constants, rows, columns, first, last, tile, upper, count
                 _measure(measure, values, group * features * TILE_ROWS, packed, t * features * width, features, tile)
                 apply(formula, degree, constants, tile, 0, row_half, group * TILE_ROWS, column_half, t * width)
                 at = out_at + (t - first) * width
-                for r in range(min(TILE_ROWS, count - group * TILE_ROWS)):
+                stop = min(count, at + width) if upper else count
+                for r in range(min(TILE_ROWS, stop - group * TILE_ROWS)):
                     place = (group * TILE_ROWS + r) * n + at
                     if at + width <= n:
                         copy_row(tile, r * width, out, place)
@@ -182,7 +183,8 @@ def store_sparse(shape, constants, rows, columns, first, last, tile, upper, coun
         at = out_at + (t - first) * width
         ragged = at + width > n
         target = edge if ragged else out
-        for begin in range(0, min(count, at + width) if upper else count, SPARSE_ROWS):
+        stop = min(count, at + width) if upper else count
+        for begin in range(0, stop, SPARSE_ROWS):
             if to_tile > 0:
                 tile[:] = 0
             for e in range(to_tile * SPARSE_ROWS):
@@ -191,7 +193,7 @@ def store_sparse(shape, constants, rows, columns, first, last, tile, upper, coun
                     measure, values, which, starts[s], starts[s + 1], packed, t * features * width, tile,
                     e % SPARSE_ROWS * width,
                 )  # fmt: skip
-            for r in range(begin, min(count, begin + SPARSE_ROWS)):
+            for r in range(begin, min(stop, begin + SPARSE_ROWS)):
                 held, place = (r - begin) * width, 0 if ragged else r * n + at
                 if in_registers:
                     store_sparse_exponents(

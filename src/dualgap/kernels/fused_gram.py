@@ -15,7 +15,7 @@ from dualgap.kernels.memory import aligned
 from dualgap.kernels.mirror import mirror
 from dualgap.kernels.symmetric import symmetric_product
 from dualgap.kernels.threads import share, share_parts, thread_count
-from dualgap.kernels.tile_source import PIECES_EACH, TileSource, even_step, is_sparse, pack_columns
+from dualgap.kernels.tile_source import TileSource, even_step, is_sparse, pack_columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -179,21 +179,17 @@ class FusedGram:
         upper = rows is columns and (work >= _WORTH_MIRRORING or not source.symmetric)
 
         def store(piece: _Piece) -> None:
+            left, right = (source.width * (end + piece.offset) for end in (piece.first, piece.last))
             source.write(
                 piece.shape, constants, piece.operands[0], piece.columns, piece.first, piece.last, source.tile(), upper,
-                *out.shape, flat, (piece.first + piece.offset) * source.width,
+                *out.shape, flat, left,
             )  # fmt: skip
+            if upper:
+                mirror(out, left, min(right, len(rows)))
 
-        # The columns of a block are not asked for again, unless they are said to; all of them are.
-        self._over(source, columns, [rows], store, keep=keep or columns is None)
-        if upper and (self.threads == 1 or work < _WORTH_THREADS):
-            mirror(out, 0, len(rows))
-        elif upper:
-            # Earlier rows have more to copy: pieces of equal work, on whole tiles.
-            shares = 1.0 - np.sqrt(np.linspace(1.0, 0.0, PIECES_EACH * self.threads + 1))
-            ends = (shares * len(rows)).astype(np.int64)
-            ends[1:-1] -= ends[1:-1] % source.width
-            share(lambda i: mirror(out, ends[i], ends[i + 1]), ends.size - 1, self.threads)
+        # The columns of a block are not asked for again, unless they are said to; all of them are. Of an upper triangle
+        # the last columns are the longest.
+        self._over(source, columns, [rows], store, keep=keep or columns is None, last_first=upper)
 
     def accumulate(
         self,
@@ -296,6 +292,7 @@ class FusedGram:
         action: Callable[[_Piece], None],
         *,
         keep: bool,
+        last_first: bool = False,
     ) -> None:
         """Call `action` for pieces of the columns' tiles against groups of rows, on all threads."""
         count = self.n if columns is None else len(columns)
@@ -312,8 +309,9 @@ class FusedGram:
         if kept is not None:
             packed = (kept.values, kept.half)
             share_parts(
-                lambda begin, end: action(_Piece(source.shape, operands, packed, begin, end, 0)), tiles, step, threads
-            )
+                lambda begin, end: action(_Piece(source.shape, operands, packed, begin, end, 0)),
+                tiles, step, threads, last_first=last_first,
+            )  # fmt: skip
             return
         step = max(1, min(step, _SCRATCH_BYTES // (source.column_size * source.column_dtype.itemsize)))
 
@@ -321,7 +319,7 @@ class FusedGram:
             packed = pack_columns(source, points[begin * source.width : end * source.width], end - begin)
             action(_Piece(source.shape, operands, packed, 0, end - begin, begin))
 
-        share_parts(pack_and_act, tiles, step, threads)
+        share_parts(pack_and_act, tiles, step, threads, last_first=last_first)
 
     def _kept(self, source: Source, columns: NDArray[np.intp] | None, tiles: int, threads: int) -> _Packed | None:
         """The packed columns where they are worth keeping: all of them, or the last choice, within the budget."""

@@ -23,21 +23,19 @@ _SINGLE_LANES, _DOUBLE_LANES = SINGLE.lanes, DOUBLE.lanes
 
 @nb.njit(cache=True, nogil=True)
 def mirror(square, first, last):  # type: ignore[no-untyped-def]
-    """Copy rows `first` to `last` of the upper triangle into the columns of the lower one.
+    """Copy columns `first` to `last` of the upper triangle into the rows of the lower one.
 
-    Reading goes along rows, which memory is quicker to foresee than writing.
+    Whoever has just made these columns finds them in a cache; what is written lies side by side.
     """
     flat, n = square.ravel(), square.shape[1]
     lanes = _SINGLE_LANES if square.itemsize == 4 else _DOUBLE_LANES
-    for top in range(first, last, lanes):
-        below = min(last, top + lanes)
-        beyond = n - (n - below) % lanes if below == top + lanes else below  # columns in whole squares end here
-        for left in range(below, beyond, lanes):
+    for left in range(first, last, lanes):
+        beyond = min(last, left + lanes)
+        above = left - left % lanes if beyond == left + lanes else 0  # rows in whole squares end here
+        for top in range(0, above, lanes):
             _turn(flat, top * n + left, left * n + top, n)
-        for i in range(top, below):
-            for j in range(i + 1, below):
-                square[j, i] = square[i, j]
-            for j in range(beyond, n):
+        for j in range(left, beyond):
+            for i in range(above, j):
                 square[j, i] = square[i, j]
 
 

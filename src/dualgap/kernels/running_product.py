@@ -37,6 +37,9 @@ _ROUNDING = 1e-12
 # Times at which components may be left behind, each with a copy of the weights; those of later times begin again with
 # the weights of the start. Runs of the benchmarks have up to five.
 _MOST_LEFT = 16
+# How many times more entries of the next part have to be off for it to be added up by itself: more than for one
+# product, because here each move pays for it.
+_APART = 2.0
 # A component is made anew where the weights it has missed are more than this share of all: its error is then less.
 _WORTH_CATCHING_UP = 0.8
 
@@ -164,7 +167,8 @@ class RunningProduct:
         else:
             add = partial(self._entries.accumulate_groups, keep=keep)
             sums, travel = self._proof.sums(add, points, delta, targets)
-            self._proof.travel[:, rows] += travel[:, at]
+            for total, far in zip(self._proof.travel, travel, strict=True):
+                total[rows] += far[at]
         sums = sums[at]
         self.product[rows] += sums
         return sums
@@ -214,7 +218,7 @@ class Proof:
         assert bound is not None
         self.gram, self._bound = gram, bound
         self.product, self._error, self.error = product, error, error.copy()
-        self._parts = by_distance(np.arange(product.size), bound)
+        self._parts = by_distance(np.arange(product.size), bound, _APART)
         self._part = np.empty(product.size, dtype=np.int8)
         for number, part in enumerate(self._parts):
             self._part[part] = number

@@ -77,9 +77,20 @@ def thread_count(n_jobs: int | None) -> int:
     return max(1, available + 1 + n_jobs) if n_jobs < 0 else max(1, n_jobs)
 
 
-def share_parts(action: Callable[[int, int], None], count: int, step: int, threads: int) -> None:
-    """Run ``action(begin, end)`` for parts of `count` things, `step` at a time, on `threads` threads."""
-    share(lambda part: action(part * step, min(count, (part + 1) * step)), -(-count // step), threads)
+def share_parts(
+    action: Callable[[int, int], None], count: int, step: int, threads: int, *, last_first: bool = False
+) -> None:
+    """Run ``action(begin, end)`` for parts of `count` things, `step` at a time, on `threads` threads.
+
+    With `last_first` in the opposite order: the largest parts should not be what is left at the end.
+    """
+    parts = -(-count // step)
+
+    def run(number: int) -> None:
+        part = parts - 1 - number if last_first else number
+        action(part * step, min(count, (part + 1) * step))
+
+    share(run, parts, threads)
 
 
 def share(task: Callable[[int], None], pieces: int, threads: int) -> None:

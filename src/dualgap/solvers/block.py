@@ -337,7 +337,8 @@ class _Run:
         if size > _ALL * n and near == n:
             return np.arange(n)
         size = min(size, near)
-        return np.sort(np.argpartition(-score, size - 1)[:size])
+        # Those with the same score as the last of them are taken as well: in order, and without sorting.
+        return np.flatnonzero(score >= np.partition(score, n - size)[n - size])
 
     def spread(self, active: NDArray[np.intp], before: NDArray[np.float64]) -> None:
         """Bring the gradient of the variables outside the active set up to date."""
