@@ -149,10 +149,10 @@ def _powers_of_two(degree: int) -> list[float]:
 
 # Degree 5 leaves 2.4e-7 of relative error (two units of float32's last place), degree 10 less than 1e-15.
 _EXP2 = {32: _powers_of_two(5), 64: _powers_of_two(10)}
-# Adding 1.5 * 2^mantissa rounds to a whole number and leaves it in the low bits, here with the exponent's bias added.
+# Adding 1.5 * 2^mantissa rounds to a whole number and leaves it in the low bits.
 # Below 2^-100 (2^-1000) a result stays there: nothing to a sum of ones, and its products with small weights are still
 # normal numbers (with the least normal number they were not, and every denormal one cost some CPUs 150 cycles).
-_SHIFTER = {32: (1.5 * 2.0**23 + 127.0, -100.0, 23), 64: (1.5 * 2.0**52 + 1023.0, -1000.0, 52)}
+_SHIFTER = {32: (1.5 * 2.0**23, -100.0, 23), 64: (1.5 * 2.0**52, -1000.0, 52)}
 
 
 def exp2(b: Any, v: Vector, exponents: list[Any]) -> list[Any]:
@@ -169,8 +169,10 @@ def exp2(b: Any, v: Vector, exponents: list[Any]) -> list[Any]:
     values: list[Any] = [v.constant(first)] * len(fractions)
     for coefficient in rest:
         values = [v.fma(b, y, f, v.constant(coefficient)) for y, f in zip(values, fractions, strict=True)]
-    powers = [b.bitcast(b.shl(b.bitcast(s, v.integers), v.integer(mantissa)), v.type) for s in shifted]
-    return [b.fmul(y, power) for y, power in zip(values, powers, strict=True)]
+    # The product with a power of two by its exponent: whole numbers are added where nothing waits for a multiplier.
+    powers = [b.shl(b.bitcast(s, v.integers), v.integer(mantissa)) for s in shifted]
+    scaled = [b.add(b.bitcast(y, v.integers), power) for y, power in zip(values, powers, strict=True)]
+    return [b.bitcast(y, v.type) for y in scaled]
 
 
 class Words:
