@@ -74,3 +74,17 @@ def test_nonzeros_in_order_are_all_there_whatever_the_threads(threads, features,
     assert starts[-1] == values.size == counts[points].sum()
     assert np.array_equal(rebuilt[: points.size], 2.0 * X[points])
     assert not rebuilt[points.size :].any()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("features", "share"), [(1, 0.5), (20, 0.1), (54, 0.3), (128, 0.9), (128, 0.0)])
+def test_kept_nonzeros_are_those_in_order(features, share, dtype):
+    rng = np.random.default_rng(features)
+    X = np.where(rng.uniform(size=(300, features)) < share, rng.normal(size=(300, features)), 0.0)
+    counts = np.count_nonzero(X, axis=1)
+    kept = packing.KeptNonzeros(X, counts, 1.5, np.dtype(dtype), 2)
+    for points in (np.arange(300), rng.integers(0, 300, size=100), np.array([7]), np.arange(0)):
+        expected = packing.nonzeros_in_order(X, counts, points, 1.5, np.dtype(dtype), 1)
+        for found, wanted in zip(kept.of(points), expected, strict=True):
+            assert found.dtype == wanted.dtype
+            np.testing.assert_array_equal(found, wanted)

@@ -244,7 +244,9 @@ class FusedGram:
     def _exact_source(self) -> TileSource:
         if not self._double:
             sparse = is_sparse(self._X, self.kernel)
-            self._double.append(TileSource(self._X, self.kernel, np.float64, sparse=sparse, threads=self.threads))
+            keep = self.budget // PACKED_SHARE
+            source = TileSource(self._X, self.kernel, np.float64, sparse=sparse, threads=self.threads, keep=keep)
+            self._double.append(source)
         return self._double[0]
 
     def double(self) -> FusedGram:

@@ -241,7 +241,7 @@ def single_source(X: Any, kernel: Kernel, budget: int, threads: int) -> Source:
             # A row has at most as many words as numbers, or nonzero words as nonzeros, so that this is never dearer.
             if levels is not None and _precise(X, levels):
                 return WordSource(X, kernel, levels)
-    return TileSource(X, kernel, np.float32, sparse=sparse, threads=threads)
+    return TileSource(X, kernel, np.float32, sparse=sparse, threads=threads, keep=budget)
 
 
 def plain_source(source: Source, X: Any, kernel: Kernel, threads: int) -> TileSource | None:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 # A block of features of a tile (256 bytes each) and the sums of the rows share a first-level cache of 48 KB: 32 KB and
 # 12 KB. More rows use each feature more often, more features mean fewer, longer runs (24 to 96 and 32 to 256 tried).
 FEATURES, SPARSE_ROWS = 128, 48
+# Numbers copied at a time, whether they are needed or not: a register of float32.
+_RUN = 16
 # Elements of rows below which threads are not woken: some 50 microseconds' worth.
 _WORTH_THREADS = 50_000
 
@@ -208,3 +210,41 @@ def nonzeros_in_order(
         threads,
     )
     return values, which, starts
+
+
+class KeptNonzeros:
+    """The nonzeros of all rows of a dense matrix of at most `FEATURES` features, from which those of some are copied.
+
+    Finding them takes 0.1 microseconds a row of 54 features, a dozen of which are not zero, 0.4 where the row comes from
+    memory; copying 0.03.
+    """
+
+    def __init__(self, X: NDArray[Any], counts: NDArray[np.int64], scale: Any, dtype: np.dtype[Any], threads: int):
+        self._counts = counts
+        values, which, self._starts = nonzeros_in_order(X, counts, np.arange(X.shape[0]), scale, dtype, threads)
+        # Rows are copied by whole runs of `_RUN`.
+        self._values, self._which = (np.concatenate([part, np.zeros(_RUN, part.dtype)]) for part in (values, which))
+
+    def of(self, points: NDArray[np.intp]) -> tuple[NDArray[Any], NDArray[np.int32], NDArray[np.int64]]:
+        """As `nonzeros_in_order`."""
+        total = int(self._counts[points].sum())
+        values, which = np.empty(total + _RUN, self._values.dtype), np.empty(total + _RUN, dtype=np.int32)
+        starts = room_for_starts(len(points), FEATURES)
+        _copied_rows(self._values, self._which, self._starts, points, values, which, starts)
+        return values[:total], which[:total], starts
+
+
+@nb.njit(cache=True, nogil=True)
+def _copied_rows(kept_values, kept_which, kept_starts, points, values, which, starts):  # type: ignore[no-untyped-def]
+    """Rows one after another; what is copied beyond the end of one is written over by the next."""
+    p = 0
+    for r in range(points.size):
+        begin, end = kept_starts[points[r]], kept_starts[points[r] + 1]
+        starts[r] = p
+        for at in range(0, end - begin, _RUN):
+            for k in range(_RUN):
+                values[p + at + k] = kept_values[begin + at + k]
+            for k in range(_RUN):
+                which[p + at + k] = kept_which[begin + at + k]
+        p += end - begin
+    starts[points.size :] = p

@@ -80,12 +80,15 @@ class Formula:
 
 
 class TileSource:
-    """The data as tiles of one precision want them; nothing is copied but what is being packed."""
+    """The data as tiles of one precision want them; nothing is copied but what is being packed.
+
+    Up to `keep` bytes are for the nonzeros of dense rows.
+    """
 
     # Entries (i, j) and (j, i) are the same to the last bit for dense rows, and close enough to it for sparse ones.
     symmetric = True
 
-    def __init__(self, X: Any, kernel: Kernel, dtype: Any, *, sparse: bool, threads: int) -> None:
+    def __init__(self, X: Any, kernel: Kernel, dtype: Any, *, sparse: bool, threads: int, keep: int = 0) -> None:
         self.formula = Formula.of(kernel)
         self.dtype = np.dtype(dtype)
         self.width = tile_columns(dtype)
@@ -98,6 +101,11 @@ class TileSource:
         self.csr = sp.issparse(X)
         self.X = X.sorted_indices() if self.csr and not X.has_sorted_indices else X
         self.wide = self.features > MOST_FEATURES
+        self._kept: packing.KeptNonzeros | None = None
+        if sparse and not self.csr and self.features <= packing.FEATURES:
+            size = (self.dtype.itemsize + 4) * int(self._row_nonzeros.sum())
+            if size <= keep:
+                self._kept = packing.KeptNonzeros(X, self._row_nonzeros, self.formula.scale, self.dtype, threads)
         # Zeros must stay zeros in sparse rows, so that only dense ones are centred.
         centred = kernel.name == "rbf" and not sparse and not self.csr
         self.centre = X.mean(axis=0, dtype=np.float64) if centred else np.zeros(self.features)
@@ -195,6 +203,8 @@ class TileSource:
         self, points: NDArray[np.intp], threads: int
     ) -> tuple[NDArray[Any], NDArray[np.int32], NDArray[np.int64]]:
         X, scale = self.X, self.formula.scale
+        if self._kept is not None:
+            return self._kept.of(points)
         if not self.csr:
             return packing.nonzeros_in_order(X, self._row_nonzeros, points, scale, self.dtype, threads)
         nonzeros = int(np.sum(X.indptr[points + 1] - X.indptr[points]))
