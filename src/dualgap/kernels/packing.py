@@ -215,8 +215,8 @@ def nonzeros_in_order(
 class KeptNonzeros:
     """The nonzeros of all rows of a dense matrix of at most `FEATURES` features, from which those of some are copied.
 
-    Finding them takes 0.1 microseconds a row of 54 features, a dozen of which are not zero, 0.4 where the row comes from
-    memory; copying 0.03.
+    Finding them takes 0.1 microseconds a row of 54 features, a dozen of which are not zero, and 0.4 where the row comes
+    from memory; copying takes 0.03.
     """
 
     def __init__(self, X: NDArray[Any], counts: NDArray[np.int64], scale: Any, dtype: np.dtype[Any], threads: int):
