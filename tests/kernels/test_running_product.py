@@ -89,6 +89,8 @@ def test_errors_of_moves_are_within_their_bound(kind, seed):
     # Some hundred components have missed something and are brought up to date without being part of the account.
     assert np.count_nonzero(walk.left) == 190
     before = product.product.copy()
+    product.end()
+    assert product._entries is None
     walk.check()
     np.testing.assert_array_equal(product.product, before)
 

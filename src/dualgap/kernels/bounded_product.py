@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from dualgap.kernels.fused_gram import PACKED_SHARE
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -34,9 +32,6 @@ _PARTS = (0.5, 0.9, 0.99, 1.0)
 # to be: a pass costs as much as some 30 points (with 1200 weights on ijcnn1, whose spreads are 1.5 times the median at
 # most, two parts took 37.7 ms and four 39.3, for bounds that are 8 % less).
 _PART_LEAST, _SPREAD_APART = 100, 1.25
-# Bytes of columns that are packed for all parts together: packing the rows once more for each chunk of columns then
-# costs a hundredth of their entries.
-_CHUNK = 16_000_000
 
 
 def bounded_product(
@@ -67,17 +62,10 @@ def bounded_product(
     scaled[used] = weights[used] / scale * bound.corrections(used)
     here = strips is not None and strips.cover(used, rows) and not np.any(weights[rows])
     parts = [used] if here else by_distance(used, bound)
-    # Whole tiles, within the share of the budget that packed columns may have.
-    tiles = max(1, min(_CHUNK, gram.budget // PACKED_SHARE) // gram.tile_bytes)
-    step = tiles * gram.tile_columns
-    for begin in range(0, rows.size, step):
-        end = begin + step
-        chunk = rows[begin:end]
-        single = strips if strips is not None and here else _apart(gram, tiles)
-        sums, travel = sided(single.accumulate_groups, parts, None, scaled, chunk)
-        product[begin:end] = sums
-        for part, far in zip(parts, travel, strict=True):
-            error[begin:end] += far * bound.relative(chunk, part)
+    single = strips if strips is not None and here else packing_nothing(gram)
+    product, travel = sided(single.accumulate_groups, parts, None, scaled, rows)
+    for part, far in zip(parts, travel, strict=True):
+        error += far * bound.relative(rows, part)
     factor = scale * bound.corrections(rows)
     product *= factor
     error = error * factor + bound.absolute(float(np.abs(weights).sum()), scale, used.size)
@@ -116,10 +104,10 @@ def sided(
     return (above - below).sum(axis=0), above + below
 
 
-def _apart(gram: FusedGram, tiles: int) -> FusedGram:
-    """A matrix of its own: nothing is counted as a solver's entries, and none of its packed columns are given up."""
+def packing_nothing(gram: FusedGram) -> FusedGram:
+    """The matrix for one product: nothing is counted as a solver's entries, and columns are packed piece by piece."""
     single = gram.separate()
-    single.budget = PACKED_SHARE * tiles * gram.tile_bytes
+    single.budget = 0
     return single
 
 

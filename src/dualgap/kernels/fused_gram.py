@@ -115,16 +115,6 @@ class FusedGram:
         return self._single.sum_error
 
     @property
-    def tile_columns(self) -> int:
-        """Columns of a tile of float32 entries."""
-        return self._single.width
-
-    @property
-    def tile_bytes(self) -> int:
-        """Bytes of the packed columns of such a tile."""
-        return self._single.column_size * self._single.column_dtype.itemsize
-
-    @property
     def entry_cost(self) -> float:
         """Multiplications an entry takes, roughly."""
         return self._single.entry_cost

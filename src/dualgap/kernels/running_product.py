@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dualgap._vector_passes import ascending
-from dualgap.kernels.bounded_product import bounded_product, by_distance, sided
+from dualgap.kernels.bounded_product import bounded_product, by_distance, packing_nothing, sided
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -69,7 +69,8 @@ class RunningProduct:
     def __init__(
         self, entries: Entries, points: NDArray[np.intp], weights: NDArray[np.float64], proof: Proof | None
     ) -> None:
-        self._entries, self._points, self._proof = entries, points, proof
+        self._entries: Entries | None = entries
+        self._points, self._proof = points, proof
         n = weights.size
         self.weights = weights.copy()
         self.product = np.zeros(n) if proof is None else proof.product.copy()
@@ -124,6 +125,10 @@ class RunningProduct:
         self.weights = weights.copy()
         return np.asarray(self.product[points] - self._old[points])
 
+    def end(self) -> None:
+        """No more moves: what makes their entries, and the columns it has packed, may be given up."""
+        self._entries = None
+
     def at(
         self, weights: NDArray[np.float64], points: NDArray[np.intp]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -145,7 +150,9 @@ class RunningProduct:
                 product[here], error[here] = bounded_product(proof.gram, weights, points[here])
                 travel[:, here] = 0.0
             else:
-                sums, far = proof.sums(proof.gram.separate().accumulate_groups, moved, change[moved], points[here])
+                sums, far = proof.sums(
+                    packing_nothing(proof.gram).accumulate_groups, moved, change[moved], points[here]
+                )
                 product[here] += sums
                 travel[:, here] += far
         error += proof.bound_of(travel, points)
@@ -156,6 +163,7 @@ class RunningProduct:
         self, points: NDArray[np.intp], delta: NDArray[np.float64], rows: NDArray[np.intp], *, keep: bool
     ) -> NDArray[np.float64]:
         """Add moves to components, and to the account; returns what was added."""
+        assert self._entries is not None
         # Columns are packed for the occasion: for few rows all points, packed once for all, are less work.
         targets = rows
         if rows is not self._chosen and points.size * (self._points.size - rows.size) < _PACKING * rows.size:

@@ -584,6 +584,7 @@ class _Run:
 
     def outcome(self, status: Status) -> Outcome:
         """The solution in the problem's own variables, on its constraints."""
+        self.product.end()
         u = self.coupling.feasible(self.u, self.lo, self.hi, self.gradient)
         a = np.minimum(np.maximum(u / self.scale, self.problem.lo), self.problem.hi)
         return Outcome(a, self.iterations, status)
