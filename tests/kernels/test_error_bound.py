@@ -116,7 +116,7 @@ def test_far_points_do_not_spoil_the_bound_of_others():
         (np.full(2000, 1e-3), [2000]),
         (np.linspace(1e-3, 1.2e-3, 2000), [2000]),
         (np.where(np.arange(2000) < 1985, 1e-3, 3e-3), [1985, 15]),
-        (np.geomspace(1e-4, 1e-1, 2000), [1000, 800, 200]),
+        (np.geomspace(1e-4, 1.0, 2000), [1000, 800, 200]),
     ],
 )
 def test_points_with_like_spreads_are_one_part(spread, sizes):

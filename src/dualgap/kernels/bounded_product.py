@@ -28,10 +28,9 @@ if TYPE_CHECKING:
 
 # Shares of the points with weights, in the order of their distance from the centre.
 _PARTS = (0.5, 0.9, 0.99, 1.0)
-# Points below which a part is not worth a pass of its own, and how many times larger the spreads of the next part have
-# to be: a pass costs as much as some 30 points (with 1200 weights on ijcnn1, whose spreads are 1.5 times the median at
-# most, two parts took 37.7 ms and four 39.3, for bounds that are 8 % less).
-_PART_LEAST, _SPREAD_APART = 100, 1.25
+# Points below which a part is not worth a pass of its own, and how many times more entries of the next part have to be
+# off: a pass costs as much as some 30 points, and has its rows packed beside the others'.
+_PART_LEAST, _APART = 100, 2.0
 
 
 def bounded_product(
@@ -111,7 +110,7 @@ def packing_nothing(gram: FusedGram) -> FusedGram:
     return single
 
 
-def by_distance(used: NDArray[np.intp], bound: EntryError, apart: float = _SPREAD_APART) -> list[NDArray[np.intp]]:
+def by_distance(used: NDArray[np.intp], bound: EntryError) -> list[NDArray[np.intp]]:
     """Points apart from those whose entries are off by far less: the ones further from the centre."""
     off = bound.off[used]
     ends = [0]
@@ -123,6 +122,6 @@ def by_distance(used: NDArray[np.intp], bound: EntryError, apart: float = _SPREA
     # From the far end inwards, those are joined that are alike.
     most = [float(ordered[-1])]
     for end in ends[-2:0:-1]:
-        if most[0] >= apart * ordered[end - 1]:
+        if most[0] >= _APART * ordered[end - 1]:
             most.insert(0, float(ordered[end - 1]))
     return [used[(off > less) & (off <= more)] for less, more in pairwise([-1.0, *most]) if more > less]

@@ -412,7 +412,8 @@ class KernelGram:
         # Entries that have been made are those of the solver's tiles.
         approximate: Approximate = partial(bounded_product, fused, strips=self.strips if fused is self.fused else None)
         if self.running is not None and not leads:
-            approximate = self.running.at
+            # The next product is made from this one: what the solver kept has done its service.
+            approximate, self.running = self.running.at, None
         last.bound(weights, rows, needed, fused.exact, approximate)
         return last
 

@@ -35,4 +35,4 @@ def scratch(purpose: str, size: int, dtype: Any) -> NDArray[Any]:
 
 
 _scratch = threading.local()
-_SCRATCH_KEPT = 4_000_000
+_SCRATCH_KEPT = 2_000_000

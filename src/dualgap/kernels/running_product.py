@@ -37,9 +37,6 @@ _ROUNDING = 1e-12
 # Times at which components may be left behind, each with a copy of the weights; those of later times begin again with
 # the weights of the start. Runs of the benchmarks have up to five.
 _MOST_LEFT = 16
-# How many times more entries of the next part have to be off for it to be added up by itself: more than for one
-# product, because here each move pays for it.
-_APART = 2.0
 # A component is made anew where the weights it has missed are more than this share of all: its error is then less.
 _WORTH_CATCHING_UP = 0.8
 
@@ -126,8 +123,9 @@ class RunningProduct:
         return np.asarray(self.product[points] - self._old[points])
 
     def end(self) -> None:
-        """No more moves: what makes their entries, and the columns it has packed, may be given up."""
+        """No more moves: what they need, above all the columns that are packed for their entries, is given up."""
         self._entries = None
+        self._old, self._place = self._old[:0].copy(), self._place[:0].copy()
 
     def at(
         self, weights: NDArray[np.float64], points: NDArray[np.intp]
@@ -226,7 +224,7 @@ class Proof:
         assert bound is not None
         self.gram, self._bound = gram, bound
         self.product, self._error, self.error = product, error, error.copy()
-        self._parts = by_distance(np.arange(product.size), bound, _APART)
+        self._parts = by_distance(np.arange(product.size), bound)
         self._part = np.empty(product.size, dtype=np.int8)
         for number, part in enumerate(self._parts):
             self._part[part] = number
