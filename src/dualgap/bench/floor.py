@@ -14,8 +14,8 @@ from dualgap.kernels.gram import make_gram
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Kernel values of a measurement: some 30 milliseconds, long against what starting threads takes (with 20 million, ijcnn1
-# was measured at twice the cost of a long product).
+# Kernel values of a measurement: some 30 milliseconds, long against what starting threads takes (with 20 million,
+# ijcnn1 was measured at twice the cost of a long product).
 _VALUES = 100_000_000
 # Products of a measurement of BLAS, which are written to memory.
 _PRODUCTS = 20_000_000
