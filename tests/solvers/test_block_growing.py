@@ -10,7 +10,7 @@ import pytest
 
 import dualgap
 from dualgap import Kernel, Status, build, make_gram, solve
-from dualgap.kernels import fused
+from dualgap.kernels import fused, row_on_demand
 from dualgap.solvers import _block_growing, block
 from dualgap.solvers._block_growing import GrowingBlock
 from dualgap.solvers._block_select import thresholds
@@ -24,7 +24,13 @@ needs_tiles = pytest.mark.skipif(not fused.AVAILABLE, reason="this CPU has no ti
 
 
 @pytest.fixture
-def growing(monkeypatch):
+def no_demand(monkeypatch):
+    """No block whose rows compiled code makes for itself, as where their columns fill more than a cache."""
+    monkeypatch.setattr(row_on_demand, "_CACHED", 0)
+
+
+@pytest.fixture
+def growing(monkeypatch, no_demand):
     """Let all blocks grow, eight rows at a time."""
     monkeypatch.setattr(block, "_GROWN", 0.0)
     monkeypatch.setattr(block, "_GROWN_ENTRY", 0.0)
@@ -57,7 +63,7 @@ def test_same_optimum_as_clarabel(row, growing):
 @needs_tiles
 @pytest.mark.parametrize("precision", ["single", "double"])
 @pytest.mark.parametrize("bias", [True, False])
-def test_few_rows_are_made(bias, precision, monkeypatch):
+def test_few_rows_are_made(bias, precision, monkeypatch, no_demand):
     X, y = pair_of_classes()
     p = build("c_svc", make_gram(X, Kernel("rbf", gamma=2e-3)), y, C=1.0, bias=bias)
     found = {}
@@ -159,7 +165,7 @@ def test_one_against_one_is_solved_by_growing_blocks(growing):
 
 @needs_tiles
 @pytest.mark.parametrize(("n", "d", "grows"), [(1200, 130, True), (300, 130, False), (1200, 4, False)])
-def test_blocks_grow_where_entries_are_many_and_dear(n, d, grows, monkeypatch):
+def test_blocks_grow_where_entries_are_many_and_dear(n, d, grows, monkeypatch, no_demand):
     made = []
     before = GrowingBlock.steps
     monkeypatch.setattr(GrowingBlock, "steps", lambda self, *a: made.append(self) or before(self, *a))

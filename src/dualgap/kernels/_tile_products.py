@@ -34,16 +34,16 @@ PRODUCTS: dict[int, Callable[..., Any]] = {DOT: _times}
 TERMS: dict[int, Callable[..., Any]] = {**PRODUCTS, MANHATTAN: _apart, CHI2: _chi}
 
 
-def terms_summed(b: Any, v: Vector, term: Any, x: Any, z: Any, features: Any) -> list[list[Any]]:
-    """Sums of `term` for `TILE_ROWS` dense rows, `REGISTERS` vectors each."""
-    sums = [[cgutils.alloca_once(b, v.type) for _ in range(REGISTERS)] for _ in range(TILE_ROWS)]
+def terms_summed(b: Any, v: Vector, term: Any, x: Any, z: Any, features: Any, rows: int = TILE_ROWS) -> list[list[Any]]:
+    """Sums of `term` for the first `rows` of `TILE_ROWS` dense rows, `REGISTERS` vectors each."""
+    sums = [[cgutils.alloca_once(b, v.type) for _ in range(REGISTERS)] for _ in range(rows)]
     for place in (place for row in sums for place in row):
         b.store(v.constant(0.0), place)
     with cgutils.for_range(b, features) as loop:
         z_k = b.gep(z, [b.mul(loop.index, ir.Constant(INT64, REGISTERS * v.lanes))])
         x_k = b.gep(x, [b.mul(loop.index, ir.Constant(INT64, TILE_ROWS))])
         ours = [v.load(b, beyond(b, z_k, c * v.lanes)) for c in range(REGISTERS)]
-        for r in range(TILE_ROWS):
+        for r in range(rows):
             x_r = v.splat(b, b.load(beyond(b, x_k, r)))
             for c in range(REGISTERS):
                 b.store(term(b, v, x_r, ours[c], b.load(sums[r][c])), sums[r][c])

@@ -54,17 +54,17 @@ def _of_tile(b: Any, v: Vector, sums: list[Any]) -> list[Any]:
     return parts
 
 
-def words_summed(b: Any, v: Vector, product: Any, x: Any, z: Any, words: Any) -> list[list[Any]]:
-    """Products of `TILE_ROWS` dense rows with the columns of a tile."""
+def words_summed(b: Any, v: Vector, product: Any, x: Any, z: Any, words: Any, rows: int = TILE_ROWS) -> list[list[Any]]:
+    """Products of the first `rows` of `TILE_ROWS` dense rows with the columns of a tile."""
     registers = _registers(v)
-    sums = [[cgutils.alloca_once(b, Words.type) for _ in range(registers)] for _ in range(TILE_ROWS)]
+    sums = [[cgutils.alloca_once(b, Words.type) for _ in range(registers)] for _ in range(rows)]
     for place in (place for row in sums for place in row):
         b.store(_ZERO, place)
     with cgutils.for_range(b, words) as loop:
         z_k = b.gep(z, [b.mul(loop.index, ir.Constant(INT64, registers * _LANES))])
         x_k = b.gep(x, [b.mul(loop.index, ir.Constant(INT64, TILE_ROWS))])
         ours = [Words.load(b, beyond(b, z_k, c * _LANES)) for c in range(registers)]
-        for r in range(TILE_ROWS):
+        for r in range(rows):
             x_r = Words.splat(b, b.load(beyond(b, x_k, r)))
             for c in range(registers):
                 b.store(product(b, x_r, ours[c], b.load(sums[r][c])), sums[r][c])

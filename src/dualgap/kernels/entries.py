@@ -104,6 +104,17 @@ class Entries:
 
         share_parts(piece, present.size, _ROWS, self.threads)
 
+    def row_maker(self, points: NDArray[np.intp], *, lasting: bool) -> tuple[Any, ...] | None:
+        """What compiled code makes rows of a block with; None where the block is made at once."""
+        if not self._tiles or self._cache is not None:
+            return None
+        maker: tuple[Any, ...] | None = self._made_by.row_maker(points, lasting=lasting)
+        return maker
+
+    def count(self, entries: int) -> None:
+        """So many entries have been made by compiled code."""
+        self._made_by.evaluations += entries
+
     def strips(self, columns: NDArray[np.intp], *, lasting: bool) -> Strips:
         """Rows by tiles, made one after another, for columns that stay packed.
 

@@ -13,9 +13,11 @@ from dualgap.kernels.fused import TILE_ROWS
 from dualgap.kernels.matrix_source import MatrixSource, plain_source, single_source
 from dualgap.kernels.memory import aligned
 from dualgap.kernels.mirror import mirror
+from dualgap.kernels.packing import SPARSE_ROWS
+from dualgap.kernels.row_on_demand import row_maker
 from dualgap.kernels.symmetric import symmetric_product
 from dualgap.kernels.threads import share, share_parts, thread_count
-from dualgap.kernels.tile_source import TileSource, even_step, is_sparse, pack_columns
+from dualgap.kernels.tile_source import TileSource, even_step, is_sparse, pack_columns, rows_from
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from dualgap.kernels.functions import Kernel
     from dualgap.kernels.matrix_source import Source
     from dualgap.kernels.points import Points
+    from dualgap.kernels.word_source import WordSource
 
 # Multiplications below which threads are not woken (some 50 microseconds' worth).
 _WORTH_THREADS = 3_000_000
@@ -38,6 +41,12 @@ _WORTH_HALVING = 5e7
 # Multiplications of such a block that is stored from which on copying the other half is faster (`kernels.mirror`): 360
 # points with 16 features take 0.13 ms either way, 2048 2.7 in place of 3.2, with 54 features 4.7 in place of 6.7.
 _WORTH_MIRRORING = 5e6
+# Multiplications of an entry up to which a block is made whole, every thread writing rows of its own: two threads that
+# make half of it column by column, and copy the other, write to the same rows, and take longer than one does for all
+# (2048 points, Zen 5: cadata 1.29 to 0.58 ms, ijcnn1 1.26 to 0.81, covtype 0.95 to 0.88; mnist, 150, 1.72 to 2.1).
+_CHEAP = 70.0
+# Bytes of packed columns up to which all of them are packed before any row is made.
+_PACKED_AT_ONCE = 4_000_000
 
 
 @dataclass(eq=False)
@@ -164,6 +173,51 @@ class FusedGram:
         """``out = K[rows, columns]`` by tiles."""
         self.evaluations += out.size
         source = self._single
+        size = -(-out.shape[1] // source.width) * source.column_size * source.column_dtype.itemsize
+        dear = source.entry_cost > _CHEAP or size > _PACKED_AT_ONCE
+        if dear or isinstance(source, MatrixSource) or source.wide:
+            self._store_by_columns(source, rows, columns, out, keep=keep)
+        else:
+            self._store_by_rows(source, rows, columns, out, keep=keep)
+
+    def _store_by_rows(
+        self,
+        source: TileSource | WordSource,
+        rows: NDArray[np.intp],
+        columns: NDArray[np.intp] | None,
+        out: NDArray[np.float32],
+        *,
+        keep: bool,
+    ) -> None:
+        """Every thread writes rows of its own: where two write to the same rows, they take longer than one alone."""
+        points = self._all if columns is None else columns
+        tiles = -(-len(points) // source.width)
+        work = out.size * source.entry_cost
+        threads = self.threads if work >= _WORTH_THREADS else 1
+        operand = source.rows(rows, threads)
+        kept = self._kept(source, columns, tiles, threads) if keep or columns is None else None
+        packed = pack_columns(source, points, tiles) if kept is None else (kept.values, kept.half)
+        flat, constants = out.reshape(-1), source.constants
+
+        def store(begin: int, end: int) -> None:
+            source.write(
+                source.shape, constants, rows_from(source, operand, begin), packed, 0, tiles, source.tile(), False,
+                end - begin, out.shape[1], flat[begin * out.shape[1] :], 0,
+            )  # fmt: skip
+
+        step = SPARSE_ROWS * even_step(-(-len(rows) // SPARSE_ROWS), threads, work)
+        share_parts(store, len(rows), step, threads)
+
+    def _store_by_columns(
+        self,
+        source: Source,
+        rows: NDArray[np.intp],
+        columns: NDArray[np.intp] | None,
+        out: NDArray[np.float32],
+        *,
+        keep: bool,
+    ) -> None:
+        """Columns are packed piece by piece, each by the thread that needs it."""
         flat, constants = out.reshape(-1), source.constants
         work = len(rows) ** 2 * source.entry_cost
         upper = rows is columns and (work >= _WORTH_MIRRORING or not source.symmetric)
@@ -180,6 +234,12 @@ class FusedGram:
         # The columns of a block are not asked for again, unless they are said to; all of them are. Of an upper triangle
         # the last columns are the longest.
         self._over(source, columns, [rows], store, keep=keep or columns is None, last_first=upper)
+
+    def row_maker(self, points: NDArray[np.intp], *, lasting: bool) -> tuple[Any, ...] | None:
+        """What compiled code makes rows of ``K[points, points]`` with (`kernels.row_on_demand`), where that pays."""
+        if isinstance(self._single, MatrixSource):
+            return None
+        return row_maker(self._single, points, self.threads, lasting=lasting)
 
     def accumulate(
         self,

@@ -305,6 +305,17 @@ def pack_columns(source: Any, points: NDArray[np.intp], tiles: int) -> tuple[NDA
     return values, half
 
 
+def rows_from(source: Any, operand: tuple[Any, ...], first: int) -> tuple[Any, ...]:
+    """The operand `rows` of any source without the rows before `first`, a multiple of `packing.SPARSE_ROWS`."""
+    *values, half = operand
+    features = source.shape[3]
+    if source.sparse:
+        values[2] = values[2][first * -(-features // packing.FEATURES) :]
+    else:
+        values[0] = values[0][first * features :]
+    return (*values, half[first:])
+
+
 def expected_cost(X: Any, sparse: bool) -> float:
     """Multiplications an entry of these data takes by vector tiles."""
     return (_nonzeros(X) + _SPARSE_EXTRA if sparse else float(X.shape[1])) + FORMULA_COST

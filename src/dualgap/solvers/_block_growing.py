@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numba as nb
 import numpy as np
 
-from dualgap.solvers._block_pairs import steps_by_rows
+from dualgap.solvers._block_pairs import steps
 from dualgap.solvers._block_select import select, thresholds
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ class GrowingBlock:
     ) -> int:
         """Pair steps until no violation is above `goal` or `most` are done; `slope` and `u` are changed in place."""
         done, n_groups = 0, self.segments.size - 2
+        rows = self.matrix, self.slot, self.diagonal, ()
         while True:
             # Half as many again, so that blocks in which most variables move take few rounds.
             chosen = np.empty(max(_BATCH, self.made // 2), dtype=np.int64)
@@ -83,11 +84,9 @@ class GrowingBlock:
             if count:
                 self._add_rows(chosen[:count])
             share = max(goal, _SHARE * violation) if count else goal
-            steps = steps_by_rows(
-                self.matrix, self.slot, self.diagonal, slope, u, lo, hi, self.segments, share, most - done
-            )
-            done += int(steps)
-            if steps == 0 and count == 0:
+            took = steps(rows, slope, u, lo, hi, self.segments, share, most - done)
+            done += int(took)
+            if took == 0 and count == 0:
                 return done  # what violates does so by rounding alone
 
     def _add_rows(self, which: NDArray[np.intp]) -> None:

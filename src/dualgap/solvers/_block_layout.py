@@ -35,16 +35,27 @@ class Local:
 
 @dataclass(frozen=True)
 class Block:
-    """A working set in the order of `_block_pairs`: groups on whole strides of vectors."""
+    """A working set in the order of `_block_pairs`: groups on whole strides of vectors.
+
+    Row i of its matrix is ``matrix[slot[i]]``, there from the start or made by the `maker` when it is needed.
+    """
 
     places: NDArray[np.intp]
     filling: NDArray[np.bool_]
     segments: NDArray[np.int64]
     matrix: NDArray[Any]
+    slot: NDArray[np.int64]
+    diagonal: NDArray[Any]
+    maker: tuple[Any, ...] = ()
 
-    def rows(self, which: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Where in `matrix` the rows of these places are."""
-        return which
+    def rows(self, which: NDArray[np.intp]) -> NDArray[np.int64]:
+        """Where in `matrix` the rows of these places are, which have moved."""
+        return self.slot[which]
+
+    @property
+    def made(self) -> int:
+        """Rows that the maker has made."""
+        return int(np.count_nonzero(self.slot >= 0)) if self.maker else 0
 
     @property
     def at(self) -> NDArray[np.intp]:

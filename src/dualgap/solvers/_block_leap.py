@@ -19,6 +19,7 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from dualgap.kernels.row_on_demand import need_row
 from dualgap.solvers._block_pairs import steps
 
 # Steps between two leaps: a quarter of the variables, half of which have then moved; fewer than the least are no way.
@@ -35,26 +36,26 @@ _BEYOND = 1e-12
 
 
 @nb.njit(cache=True, nogil=True)
-def leaping_steps(K, slope, u, lo, hi, segments, tol, most):  # type: ignore[no-untyped-def]
+def leaping_steps(matrix, slope, u, lo, hi, segments, tol, most):  # type: ignore[no-untyped-def]
     """As `_block_pairs.steps`, with leaps in between; returns the number of steps."""
     q = u.size
     every = max(q // _EVERY, _EVERY_LEAST)
-    ways, images = np.zeros((2, q)), np.zeros((2, q), dtype=K.dtype)
+    ways, images = np.zeros((2, q)), np.zeros((2, q), dtype=slope.dtype)
     first = min(max(q // 2, _EVERY_LEAST), most)
-    count, done = 1, steps(K, slope, u, lo, hi, segments, tol, first)
+    count, done = 1, steps(matrix, slope, u, lo, hi, segments, tol, first)
     if done < first:
         return done
     while True:
         u_before, slope_before = u.copy(), slope.copy()
         some = min(every, most - done)
-        took = steps(K, slope, u, lo, hi, segments, tol, some)
+        took = steps(matrix, slope, u, lo, hi, segments, tol, some)
         done += took
         if took < every or done >= most:
             return done
         for i in range(q):
             ways[0, i] = u[i] - u_before[i]
             images[0, i] = slope[i] - slope_before[i]
-        taken = leap(K, slope, u, lo, hi, segments, ways, images, count)
+        taken = leap(matrix, slope, u, lo, hi, segments, ways, images, count)
         count = 2 if taken else 1
         if taken:
             for i in range(q):
@@ -63,7 +64,7 @@ def leaping_steps(K, slope, u, lo, hi, segments, tol, most):  # type: ignore[no-
 
 
 @nb.njit(cache=True, nogil=True)
-def leap(K, slope, u, lo, hi, segments, ways, images, count):  # type: ignore[no-untyped-def]
+def leap(matrix, slope, u, lo, hi, segments, ways, images, count):  # type: ignore[no-untyped-def]
     """Go to the least point along the first `count` ways, whose images under H are given; whether that was worth it.
 
     `slope` and `u` are changed in place, `ways` and `images` are lost.
@@ -84,7 +85,7 @@ def leap(K, slope, u, lo, hi, segments, ways, images, count):  # type: ignore[no
                 return False
             fix[k] = 0.0
             count = 1
-    _correct(K, images, fix, count)
+    _correct(matrix, images, fix, count)
     ways[:count] += fix[:count]
     if not _least(slope, ways, images, count):
         return False
@@ -102,7 +103,7 @@ def leap(K, slope, u, lo, hi, segments, ways, images, count):  # type: ignore[no
             stopped += 1
     if stopped > _STOPPED * q or (stopped and not _balance(way, fix[0], free, segments)):
         return False
-    _correct(K, images, fix, 1)
+    _correct(matrix, images, fix, 1)
     end = np.empty(q)
     fall = 0.0
     for i in range(q):
@@ -169,19 +170,23 @@ def _balance(way, fix, free, segments):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(cache=True, nogil=True)
-def _correct(K, images, fix, count):  # type: ignore[no-untyped-def]
+def _correct(matrix, images, fix, count):  # type: ignore[no-untyped-def]
     """``images += H fix``, row by row."""
+    rows, slot, diagonal, maker = matrix
     q = fix.shape[1]
     for i in range(q):
-        first, second = K.dtype.type(fix[0, i]), K.dtype.type(fix[1, i])
+        first, second = rows.dtype.type(fix[0, i]), rows.dtype.type(fix[1, i])
+        if first == 0.0 and (count == 1 or second == 0.0):
+            continue
+        need_row(maker, i, rows, slot, diagonal)
+        row = rows[slot[i]]
         if count == 1 or second == 0.0:
-            if first != 0.0:
-                for j in range(q):
-                    images[0, j] += first * K[i, j]
+            for j in range(q):
+                images[0, j] += first * row[j]
         else:
             for j in range(q):
-                images[0, j] += first * K[i, j]
-                images[1, j] += second * K[i, j]
+                images[0, j] += first * row[j]
+                images[1, j] += second * row[j]
 
 
 @nb.njit(cache=True, nogil=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from dualgap.kernels.row_on_demand import need_row
 from dualgap.solvers._block_vector import FLAT, move, partner
 
 # A variable this close to a bound, relative to the bound, is put there: float64 sums do not land on it exactly, and a
@@ -20,29 +21,23 @@ _FLAT_SINGLE, _FLAT_DOUBLE = FLAT[32], FLAT[64]
 
 
 @nb.njit(cache=True, nogil=True)
-def steps(K, slope, u, lo, hi, segments, tol, most):  # type: ignore[no-untyped-def]
+def steps(matrix, slope, u, lo, hi, segments, tol, most):  # type: ignore[no-untyped-def]
     """Second-order pair steps until no violation is above `tol` or `most` are done; returns how many were.
 
-    `K` is the block (C-contiguous, float32 or float64); `slope` (of its dtype) and `u` (float64) are changed in place.
+    `matrix` is (rows, slot, diagonal, maker): the row of variable i is ``rows[slot[i]]`` (C-contiguous, float32 or
+    float64). Those without one (-1) get one from the `maker` (`kernels.row_on_demand`), or do not move where that is
+    empty. `slope`, of the dtype of the rows, and `u` (float64) are changed in place.
     """
-    diagonal = np.empty(K.shape[1], dtype=K.dtype)
-    for p in range(diagonal.size):
-        diagonal[p] = K[p, p]
-    slot = np.arange(diagonal.size)
-    return steps_by_rows(K, slot, diagonal, slope, u, lo, hi, segments, tol, most)
-
-
-@nb.njit(cache=True, nogil=True)
-def steps_by_rows(rows, slot, diagonal, slope, u, lo, hi, segments, tol, most):  # type: ignore[no-untyped-def]
-    """As `steps`, with the row of variable i at ``rows[slot[i]]``; those without one (-1) do not move."""
+    rows, slot, diagonal, maker = matrix
     flat, width = rows.ravel(), rows.shape[1]
     vectors = np.empty((3, width), dtype=rows.dtype)
     level = _FLAT_SINGLE if rows.itemsize == 4 else _FLAT_DOUBLE
     up, low, nothing = vectors[0], vectors[1], vectors[2]
     nothing[:] = 0.0
     for p in range(width):
-        up[p] = 0.0 if slot[p] >= 0 and u[p] < hi[p] else _HUGE
-        low[p] = 0.0 if slot[p] >= 0 and u[p] > lo[p] else -_HUGE
+        may_move = slot[p] >= 0 or len(maker) > 0
+        up[p] = 0.0 if may_move and u[p] < hi[p] else _HUGE
+        low[p] = 0.0 if may_move and u[p] > lo[p] else -_HUGE
     n_segments = segments.size - 1
     values = np.empty((n_segments, 2), dtype=rows.dtype)
     places = np.zeros((n_segments, 2), dtype=np.int64)
@@ -62,14 +57,17 @@ def steps_by_rows(rows, slot, diagonal, slope, u, lo, hi, segments, tol, most): 
             break
         if at == 0:
             i = places[0, 0] if -values[0, 0] >= values[0, 1] else places[0, 1]
+            need_row(maker, i, rows, slot, diagonal)
             step = _single(slope, diagonal, u, lo, hi, up, low, i)
             for s in range(n_segments):
                 move(slope, flat, slot[i] * width, nothing, 0, step, up, low, segments[s],
                      segments[s + 1] - segments[s], values[s], places[s])  # fmt: skip
         else:
             i = places[at, 0]
+            need_row(maker, i, rows, slot, diagonal)
             j = partner(slope, flat, slot[i] * width, diagonal, diagonal[i], low, values[at, 0], segments[at],
                         segments[at + 1] - segments[at])  # fmt: skip
+            need_row(maker, j, rows, slot, diagonal)
             step = _pair(slope, rows[slot[i], j], diagonal, level, u, lo, hi, up, low, i, j)
             for s in range(n_segments):
                 if segments[s + 1] > segments[s]:

@@ -428,8 +428,11 @@ class _Run:
         """The whole active set as a block; that of all variables is kept from one time to the next."""
         if active.size == self.problem.n and self.only is not None:
             return self.only
-        block = self.growing(active, local) or self.make_block(active, np.arange(active.size), local)
-        self.only = block if active.size == self.problem.n else None
+        lasting = active.size == self.problem.n
+        everything = np.arange(active.size)
+        block = self.demanded(active, everything, local, lasting=lasting) or self.growing(active, local)
+        block = block or self.make_block(active, everything, local)
+        self.only = block if lasting else None
         return block
 
     def growing(self, active: NDArray[np.intp], local: Local) -> GrowingBlock | None:
@@ -456,10 +459,31 @@ class _Run:
         return GrowingBlock(places, filling, segments, self.diagonal[variables], strips.values, make)
 
     def make_block(self, active: NDArray[np.intp], chosen: NDArray[np.intp], local: Local) -> Block:
-        """Arrange variables of the active set and compute H over them (into the same memory as the last)."""
-        places, filling, segments = arrange(chosen, local.group, self.n_groups)
+        """Arrange variables of the active set; H over them goes into the same memory as the last, by rows or whole."""
         self.only = None
-        return Block(places, filling, segments, self.matrix(active[places]))
+        block = self.demanded(active, chosen, local, lasting=False)
+        if block is None:
+            places, filling, segments = arrange(chosen, local.group, self.n_groups)
+            matrix = self.matrix(active[places])
+            block = Block(places, filling, segments, matrix, np.arange(places.size), np.diag(matrix).copy())
+        return block
+
+    def demanded(
+        self, active: NDArray[np.intp], chosen: NDArray[np.intp], local: Local, *, lasting: bool
+    ) -> Block | None:
+        """A block whose rows are made as steps need them; None where it is better made at once.
+
+        One that is `lasting` keeps what its rows are made of.
+        """
+        if self.signed or not self.coupling.empty:
+            return None
+        places, filling, segments = arrange(chosen, local.group, self.n_groups)
+        variables = active[places]
+        maker = self.entries.row_maker(self.problem.index[variables], lasting=lasting)
+        if maker is None:
+            return None
+        slot, diagonal = np.full(places.size, -1, dtype=np.int64), self.diagonal[variables].astype(self.dtype)
+        return Block(places, filling, segments, self.square(places.size), slot, diagonal, maker)
 
     def improve(
         self, block: Block | GrowingBlock, local: Local, middle: NDArray[np.float64], goal: float
@@ -476,7 +500,10 @@ class _Run:
             done = block.steps(slope, u, lo, hi, goal, most)
         else:
             steps = leaping_steps if self.coupling.empty else pairs.steps
-            done = steps(block.matrix, slope, u, lo, hi, block.segments, goal, most)
+            made = block.made
+            rows = block.matrix, block.slot, block.diagonal, block.maker
+            done = steps(rows, slope, u, lo, hi, block.segments, goal, most)
+            self.entries.count((block.made - made) * places.size)
         self.iterations += done
         self.together.paired += done * places.size
         moved = np.flatnonzero(u != before)
@@ -485,10 +512,13 @@ class _Run:
 
     def matrix(self, variables: NDArray[np.intp]) -> NDArray[Any]:
         """H over a few variables."""
-        q = variables.size
+        return self.fill(self.square(variables.size), variables)
+
+    def square(self, q: int) -> NDArray[Any]:
+        """Memory for H over so many variables, the same each time."""
         if self.buffer.size < q * q:
             self.buffer = aligned(q * q, self.dtype)
-        return self.fill(self.buffer[: q * q].reshape(q, q), variables)
+        return self.buffer[: q * q].reshape(q, q)
 
     def fill(self, matrix: NDArray[Any], variables: NDArray[np.intp]) -> NDArray[Any]:
         """Write H over a few variables to a matrix."""

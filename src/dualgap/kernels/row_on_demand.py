@@ -1,0 +1,142 @@
+"""Rows of a block that compiled code makes for itself, at the moment it first needs one.
+
+Pair steps on a block of 2048 variables read the rows of those that move, a quarter or a half of them. A row of entries
+that are cheap takes about as long as the step that needs it, and lies in a near cache when that step reads it; the
+whole block takes longer, on two threads, than all the steps (letter, a9a), most of it to write entries nobody reads.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numba as nb
+import numpy as np
+from numba.extending import overload
+
+from dualgap.kernels._register_entries import store_dense_exponents, store_sparse_exponents
+from dualgap.kernels.fused import EXPONENT, TILE_ROWS, _add_sparse
+from dualgap.kernels.memory import aligned, scratch
+from dualgap.kernels.packing import FEATURES, SPARSE_ROWS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dualgap.kernels.tile_source import TileSource
+    from dualgap.kernels.word_source import WordSource
+
+# Bytes of packed columns that a row passes over: most of them have to stay in a second-level cache of a megabyte, or
+# each row reads them from further away, where the rows of a whole block share them (mnist, 1.6 MB: 0.27 s with whole
+# blocks, 0.30 with single rows; usps, up to 1.1 MB: 0.09 and 0.08).
+_CACHED = 1_200_000
+# Threads from which on making all rows at once should be faster: with two it takes as long or longer (see above), and a
+# row in two or three is used.
+_MOST_THREADS = 4
+# The memory of rows that nothing else is packed into (see `TileSource.rows`).
+_PLACE = -1
+
+
+def row_maker(
+    source: TileSource | WordSource, points: NDArray[np.intp], threads: int, *, lasting: bool
+) -> tuple[Any, ...] | None:
+    """What `need_row` takes to make rows of ``K[points, points]``; None where the whole of it is made sooner.
+
+    Parameters
+    ----------
+    source : TileSource or WordSource
+        The data.
+    points : ndarray of intp
+        As many as fill whole tiles.
+    threads : int
+        Those that would share the work otherwise.
+    lasting : bool
+        Whether it is to outlive the next maker of this thread, and therefore has memory of its own.
+    """
+    tiles = len(points) // source.width
+    size = tiles * source.column_size
+    if source.formula.formula != EXPONENT or source.wide or threads > _MOST_THREADS:
+        return None
+    if size * source.column_dtype.itemsize > _CACHED:
+        return None
+    if lasting:
+        packed, half = aligned(size, source.column_dtype), aligned(len(points), source.half_dtype)
+    else:
+        packed = scratch("columns on demand", size, source.column_dtype)
+        half = scratch("half on demand", len(points), source.half_dtype)
+    source.pack_columns(points, 0, tiles, packed, half)
+    operand = source.rows(points, 1, _PLACE)
+    if lasting:
+        operand = tuple(part.copy() for part in operand)
+    tile = np.zeros(source.width, dtype=source.dtype)
+    return source.shape, source.constants, operand, (packed, half), tile, np.zeros(1, dtype=np.int64)
+
+
+def need_row(maker: Any, i: int, rows: Any, slot: Any, diagonal: Any) -> None:
+    """In compiled code: make row i of a block where it has not been made, into the next of `rows`.
+
+    Parameters
+    ----------
+    maker : tuple
+        From `row_maker`; an empty one where all rows that are needed are there.
+    i : int
+        The row.
+    rows : ndarray, shape (most, q)
+        Rows made so far.
+    slot : ndarray of int64, shape (q,)
+        Where in `rows` each row is, -1 where it is not.
+    diagonal : ndarray, shape (q,)
+        The block's entries of points with themselves.
+    """
+    raise NotImplementedError("compiled code only")
+
+
+@overload(need_row)
+def _need_row(maker, i, rows, slot, diagonal):  # type: ignore[no-untyped-def]
+    if len(maker) == 0:
+        return lambda maker, i, rows, slot, diagonal: None
+    make = _make_sparse if len(maker[2]) == 4 else _make_dense
+
+    def implementation(maker, i, rows, slot, diagonal):  # type: ignore[no-untyped-def]
+        if slot[i] < 0:
+            made = maker[5]
+            slot[i] = made[0]
+            made[0] += 1
+            make(maker[0], maker[1], maker[2], maker[3], maker[4], i, rows[slot[i]])
+            rows[slot[i], i] = diagonal[i]
+
+    return implementation
+
+
+@nb.njit(cache=True, nogil=True)
+def _make_dense(shape, constants, operand, columns, tile, i, out):  # type: ignore[no-untyped-def]
+    """Row i of a block, of dense rows in groups."""
+    measure, _, _, features = shape
+    values, row_half = operand
+    packed, column_half = columns
+    width = tile.size
+    at = i // TILE_ROWS * features * TILE_ROWS + i % TILE_ROWS
+    for t in range(out.size // width):
+        store_dense_exponents(
+            measure, constants, values, at, features, row_half, i, packed, t * features * width, column_half, t * width,
+            out, t * width,
+        )  # fmt: skip
+
+
+@nb.njit(cache=True, nogil=True)
+def _make_sparse(shape, constants, operand, columns, tile, i, out):  # type: ignore[no-untyped-def]
+    """Row i of a block, of sparse rows (see `fused.store_sparse`)."""
+    measure, _, _, features = shape
+    values, which, starts, row_half = operand
+    packed, column_half = columns
+    width = tile.size
+    blocks = (features + FEATURES - 1) // FEATURES
+    first = i // SPARSE_ROWS * SPARSE_ROWS * blocks + i % SPARSE_ROWS
+    last = first + (blocks - 1) * SPARSE_ROWS
+    for t in range(out.size // width):
+        if blocks > 1:
+            tile[:] = 0
+        for s in range(first, last, SPARSE_ROWS):
+            _add_sparse(measure, values, which, starts[s], starts[s + 1], packed, t * features * width, tile, 0)
+        store_sparse_exponents(
+            measure, constants, values, which, starts, last, tile, 0, row_half, i, packed, t * features * width,
+            column_half, t * width, out, t * width,
+        )  # fmt: skip
