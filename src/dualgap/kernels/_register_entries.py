@@ -21,7 +21,7 @@ from dualgap.kernels._word_products import WORDS, sparse_words_summed, words_sum
 from dualgap.kernels.vectors import INT64, Vector, beyond, pointer, vector_of
 
 
-def _each_measure(context: Any, b: Any, v: Vector, kinds: Any, arguments: Any) -> Iterator[Callable[[Any], list[Any]]]:
+def each_measure(context: Any, b: Any, v: Vector, kinds: Any, arguments: Any) -> Iterator[Callable[[Any], list[Any]]]:
     """In code that runs for one measure each: what makes the entries of row r.
 
     `kinds` and `arguments` are those of the intrinsics up to `column_at`.
@@ -64,7 +64,7 @@ def store_sparse_exponents(  # type: ignore[no-untyped-def]
 
     def generate(context: Any, b: Any, _signature: Any, arguments: Any) -> Any:
         o = pointer(context, b, out, *arguments[14:16])
-        for entries in _each_measure(context, b, v, kinds, arguments):
+        for entries in each_measure(context, b, v, kinds, arguments):
             for c, entry in enumerate(entries(ir.Constant(INT64, 0))):
                 v.store(b, entry, beyond(b, o, c * v.lanes))
         return context.get_dummy_value()
@@ -87,7 +87,7 @@ def add_sparse_exponents(  # type: ignore[no-untyped-def]
     def generate(context: Any, b: Any, _signature: Any, arguments: Any) -> Any:
         w = pointer(context, b, weights, arguments[14], arguments[9])
         o = pointer(context, b, out, *arguments[15:17])
-        for entries in _each_measure(context, b, v, kinds, arguments):
+        for entries in each_measure(context, b, v, kinds, arguments):
             totals = [cgutils.alloca_once(b, v.type) for _ in range(REGISTERS)]
             for total in totals:
                 b.store(v.constant(0.0), total)

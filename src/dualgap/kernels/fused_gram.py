@@ -17,7 +17,9 @@ from dualgap.kernels.packing import SPARSE_ROWS
 from dualgap.kernels.row_on_demand import row_maker
 from dualgap.kernels.symmetric import symmetric_product
 from dualgap.kernels.threads import share, share_parts, thread_count
+from dualgap.kernels.tile_counter import APART, take_dense, take_sparse
 from dualgap.kernels.tile_source import TileSource, even_step, is_sparse, pack_columns, rows_from
+from dualgap.kernels.word_source import WordSource
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from dualgap.kernels.functions import Kernel
     from dualgap.kernels.matrix_source import Source
     from dualgap.kernels.points import Points
-    from dualgap.kernels.word_source import WordSource
 
 # Multiplications below which threads are not woken (some 50 microseconds' worth).
 _WORTH_THREADS = 3_000_000
@@ -34,6 +35,9 @@ _WORTH_THREADS = 3_000_000
 _SINGLE_EXPONENT = 1000.0
 # Packed columns are kept up to this part of the budget, each choice of them.
 PACKED_SHARE = 8
+# Multiplications that are done without a look at interrupts, a tenth of a second of two threads, and tiles of columns that
+# a thread takes at a time: the more, the fewer rows are read again, and the longer may others wait for the last.
+_UNBROKEN, _TAKEN = 3e10, 8
 # Bytes of columns packed at a time where the packed matrix is not kept: half a second-level cache.
 _SCRATCH_BYTES = 1_000_000
 # Multiplications of a symmetric block from which on making half of it is faster than all: about two milliseconds.
@@ -323,6 +327,14 @@ class FusedGram:
             weights[: len(points)] = delta
             padded.append(weights)
         constants = source.constants
+        points = [np.asarray(points, dtype=np.int64) for _, points, _ in some]
+        if isinstance(source, TileSource | WordSource) and not source.wide:
+            tiles = -(-outs[0].size // source.width)
+            work = sum(len(rows) for rows in points) * outs[0].size * source.entry_cost
+            kept = self._kept(source, rows, tiles, self.threads)
+            if kept is not None and work <= _UNBROKEN:
+                self._contract_at_once(source, [out for out, _, _ in some], points, padded, kept, work)
+                return
 
         def add(piece: _Piece) -> None:
             first, last = piece.first, piece.last
@@ -334,7 +346,37 @@ class FusedGram:
                 part = out[(first + piece.offset) * source.width : (last + piece.offset) * source.width]
                 part += sums[: part.size]
 
-        self._over(source, rows, [np.asarray(points, dtype=np.int64) for _, points, _ in some], add, keep=True)
+        self._over(source, rows, points, add, keep=True)
+
+    def _contract_at_once(
+        self,
+        source: TileSource | WordSource,
+        outs: Sequence[NDArray[np.float64]],
+        groups: Sequence[NDArray[np.int64]],
+        weights: Sequence[NDArray[Any]],
+        columns: _Packed,
+        work: float,
+    ) -> None:
+        """Add weighted entries of groups of rows: threads take tiles of packed columns until none is left."""
+        tiles = -(-outs[0].size // source.width)
+        threads = self.threads if work >= _WORTH_THREADS else 1
+        operands = [source.rows(rows, threads, place) for place, rows in enumerate(groups)]
+        sums = np.zeros((len(groups), tiles * source.width))
+        counters = np.zeros(len(groups) * APART, dtype=np.int64)
+        step = max(1, min(_TAKEN, tiles // (2 * threads)))
+        take = take_sparse if source.sparse else take_dense
+        packed, constants = (columns.values, columns.half), source.constants
+
+        def take_tiles(_thread: int) -> None:
+            for group, operand in enumerate(operands):
+                take(
+                    counters, group * APART, step, tiles, source.shape, constants, operand, weights[group], packed,
+                    source.tile(), source.width, sums[group],
+                )  # fmt: skip
+
+        share(take_tiles, threads, threads)
+        for out, total in zip(outs, sums, strict=True):
+            out += total[: out.size]
 
     def _over(
         self,

@@ -70,15 +70,18 @@ def row_maker(
     return source.shape, source.constants, operand, (packed, half), tile, np.zeros(1, dtype=np.int64)
 
 
-def need_row(maker: Any, i: int, rows: Any, slot: Any, diagonal: Any) -> None:
+def need_row(maker: Any, i: int, also: int, rows: Any, slot: Any, diagonal: Any) -> None:
     """In compiled code: make row i of a block where it has not been made, into the next of `rows`.
+
+    A row passes over all columns, which lie in a second-level cache; another one that goes along finds each tile of
+    them in the first, and takes half the time or less.
 
     Parameters
     ----------
     maker : tuple
         From `row_maker`; an empty one where all rows that are needed are there.
-    i : int
-        The row.
+    i, also : int
+        The row, and one that will be needed soon.
     rows : ndarray, shape (most, q)
         Rows made so far.
     slot : ndarray of int64, shape (q,)
@@ -90,53 +93,65 @@ def need_row(maker: Any, i: int, rows: Any, slot: Any, diagonal: Any) -> None:
 
 
 @overload(need_row)
-def _need_row(maker, i, rows, slot, diagonal):  # type: ignore[no-untyped-def]
+def _need_row(maker, i, also, rows, slot, diagonal):  # type: ignore[no-untyped-def]
     if len(maker) == 0:
-        return lambda maker, i, rows, slot, diagonal: None
+        return lambda maker, i, also, rows, slot, diagonal: None
     make = _make_sparse if len(maker[2]) == 4 else _make_dense
 
-    def implementation(maker, i, rows, slot, diagonal):  # type: ignore[no-untyped-def]
-        if slot[i] < 0:
-            made = maker[5]
-            slot[i] = made[0]
-            made[0] += 1
-            make(maker[0], maker[1], maker[2], maker[3], maker[4], i, rows[slot[i]])
-            rows[slot[i], i] = diagonal[i]
+    def implementation(maker, i, also, rows, slot, diagonal):  # type: ignore[no-untyped-def]
+        if slot[i] >= 0:
+            return
+        made = maker[5]
+        first = made[0]
+        slot[i], count = first, 1
+        if slot[also] < 0:
+            slot[also], count = first + 1, 2
+        made[0] += count
+        make(maker[0], maker[1], maker[2], maker[3], maker[4], i, also, rows[first : first + count])
+        rows[first, i] = diagonal[i]
+        if count == 2:
+            rows[first + 1, also] = diagonal[also]
 
     return implementation
 
 
 @nb.njit(cache=True, nogil=True)
-def _make_dense(shape, constants, operand, columns, tile, i, out):  # type: ignore[no-untyped-def]
-    """Row i of a block, of dense rows in groups."""
+def _make_dense(shape, constants, operand, columns, tile, i, also, out):  # type: ignore[no-untyped-def]
+    """Row i of a block, and the other one where there is room for it; dense rows in groups."""
     measure, _, _, features = shape
     values, row_half = operand
     packed, column_half = columns
     width = tile.size
-    at = i // TILE_ROWS * features * TILE_ROWS + i % TILE_ROWS
-    for t in range(out.size // width):
-        store_dense_exponents(
-            measure, constants, values, at, features, row_half, i, packed, t * features * width, column_half, t * width,
-            out, t * width,
-        )  # fmt: skip
+    flat, q = out.ravel(), out.shape[1]
+    for t in range(q // width):
+        for k in range(out.shape[0]):
+            row = also if k else i
+            at = row // TILE_ROWS * features * TILE_ROWS + row % TILE_ROWS
+            store_dense_exponents(
+                measure, constants, values, at, features, row_half, row, packed, t * features * width, column_half,
+                t * width, flat, k * q + t * width,
+            )  # fmt: skip
 
 
 @nb.njit(cache=True, nogil=True)
-def _make_sparse(shape, constants, operand, columns, tile, i, out):  # type: ignore[no-untyped-def]
-    """Row i of a block, of sparse rows (see `fused.store_sparse`)."""
+def _make_sparse(shape, constants, operand, columns, tile, i, also, out):  # type: ignore[no-untyped-def]
+    """As `_make_dense`, of sparse rows (see `fused.store_sparse`)."""
     measure, _, _, features = shape
     values, which, starts, row_half = operand
     packed, column_half = columns
     width = tile.size
     blocks = (features + FEATURES - 1) // FEATURES
-    first = i // SPARSE_ROWS * SPARSE_ROWS * blocks + i % SPARSE_ROWS
-    last = first + (blocks - 1) * SPARSE_ROWS
-    for t in range(out.size // width):
-        if blocks > 1:
-            tile[:] = 0
-        for s in range(first, last, SPARSE_ROWS):
-            _add_sparse(measure, values, which, starts[s], starts[s + 1], packed, t * features * width, tile, 0)
-        store_sparse_exponents(
-            measure, constants, values, which, starts, last, tile, 0, row_half, i, packed, t * features * width,
-            column_half, t * width, out, t * width,
-        )  # fmt: skip
+    flat, q = out.ravel(), out.shape[1]
+    for t in range(q // width):
+        for k in range(out.shape[0]):
+            row = also if k else i
+            first = row // SPARSE_ROWS * SPARSE_ROWS * blocks + row % SPARSE_ROWS
+            last = first + (blocks - 1) * SPARSE_ROWS
+            if blocks > 1:
+                tile[:] = 0
+            for s in range(first, last, SPARSE_ROWS):
+                _add_sparse(measure, values, which, starts[s], starts[s + 1], packed, t * features * width, tile, 0)
+            store_sparse_exponents(
+                measure, constants, values, which, starts, last, tile, 0, row_half, row, packed, t * features * width,
+                column_half, t * width, flat, k * q + t * width,
+            )  # fmt: skip

@@ -178,7 +178,7 @@ def _correct(matrix, images, fix, count):  # type: ignore[no-untyped-def]
         first, second = rows.dtype.type(fix[0, i]), rows.dtype.type(fix[1, i])
         if first == 0.0 and (count == 1 or second == 0.0):
             continue
-        need_row(maker, i, rows, slot, diagonal)
+        need_row(maker, i, i, rows, slot, diagonal)
         row = rows[slot[i]]
         if count == 1 or second == 0.0:
             for j in range(q):

@@ -56,18 +56,21 @@ def steps(matrix, slope, u, lo, hi, segments, tol, most):  # type: ignore[no-unt
         if worst <= tol:
             break
         if at == 0:
-            i = places[0, 0] if -values[0, 0] >= values[0, 1] else places[0, 1]
-            need_row(maker, i, rows, slot, diagonal)
+            i, other = places[0, 0], places[0, 1]
+            if -values[0, 0] < values[0, 1]:
+                i, other = other, i
+            need_row(maker, i, other, rows, slot, diagonal)
             step = _single(slope, diagonal, u, lo, hi, up, low, i)
             for s in range(n_segments):
                 move(slope, flat, slot[i] * width, nothing, 0, step, up, low, segments[s],
                      segments[s + 1] - segments[s], values[s], places[s])  # fmt: skip
         else:
-            i = places[at, 0]
-            need_row(maker, i, rows, slot, diagonal)
+            # The worst on the other side is soon to move, if not at once.
+            i, other = places[at, 0], places[at, 1]
+            need_row(maker, i, other, rows, slot, diagonal)
             j = partner(slope, flat, slot[i] * width, diagonal, diagonal[i], low, values[at, 0], segments[at],
                         segments[at + 1] - segments[at])  # fmt: skip
-            need_row(maker, j, rows, slot, diagonal)
+            need_row(maker, j, other, rows, slot, diagonal)
             step = _pair(slope, rows[slot[i], j], diagonal, level, u, lo, hi, up, low, i, j)
             for s in range(n_segments):
                 if segments[s + 1] > segments[s]:
