@@ -19,7 +19,13 @@ Q = 4 * tile_columns(np.float32)
 @nb.njit
 def _rows_of(maker, wanted, rows, slot, diagonal):
     for i in wanted:
-        need_row(maker, i, rows, slot, diagonal)
+        need_row(maker, i, i, rows, slot, diagonal)
+
+
+@nb.njit
+def _rows_in_pairs(maker, wanted, rows, slot, diagonal):
+    for i in wanted:
+        need_row(maker, i, i + 1, rows, slot, diagonal)
 
 
 def _data(kind: str) -> np.ndarray:
@@ -59,6 +65,24 @@ def test_rows_are_those_of_the_tiles(kind, lasting, double):
         row[i] = like[i] = 1.0
         assert np.array_equal(row, like)
     assert np.all(np.isnan(rows[4:]))
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "two blocks", "levels", "one-hot"])
+def test_another_row_goes_along_where_it_has_not_been_made(kind):
+    X = _data(kind)
+    fused = make_gram(X, Kernel("rbf", gamma=0.5), n_jobs=1).fused
+    points = np.random.default_rng(2).permutation(len(X))[:Q]
+    maker = fused.row_maker(points, lasting=False)
+    if maker is None:
+        pytest.skip("the matrix unit makes these entries")
+    rows, slot = np.full((Q, Q), np.nan, dtype=np.float32), np.full(Q, -1)
+    _rows_in_pairs(maker, np.array([6, 5, 7, 47]), rows, slot, np.ones(Q, dtype=np.float32))
+    made = np.flatnonzero(slot >= 0)
+    assert made.tolist() == [5, 6, 7, 47, 48]  # 6 with 7; 5 alone, since 6 is there; nothing for 7; 47 with 48
+    expected = fused.block(points, points)[made]
+    expected[np.arange(5), made] = 1.0
+    assert np.array_equal(rows[slot[made]], expected)
+    assert np.all(np.isnan(rows[5:]))
 
 
 @pytest.mark.parametrize("kernel", [Kernel("laplacian", gamma=0.3), Kernel("chi2", gamma=0.3)])

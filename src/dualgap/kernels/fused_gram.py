@@ -35,8 +35,8 @@ _WORTH_THREADS = 3_000_000
 _SINGLE_EXPONENT = 1000.0
 # Packed columns are kept up to this part of the budget, each choice of them.
 PACKED_SHARE = 8
-# Multiplications that are done without a look at interrupts, a tenth of a second of two threads, and tiles of columns that
-# a thread takes at a time: the more, the fewer rows are read again, and the longer may others wait for the last.
+# Multiplications that are done without a look at interrupts, a tenth of a second of two threads, and tiles of columns
+# that a thread takes at a time: with fewer two threads disturb each other, with more one waits for the other's last.
 _UNBROKEN, _TAKEN = 3e10, 8
 # Bytes of columns packed at a time where the packed matrix is not kept: half a second-level cache.
 _SCRATCH_BYTES = 1_000_000
@@ -327,13 +327,13 @@ class FusedGram:
             weights[: len(points)] = delta
             padded.append(weights)
         constants = source.constants
-        points = [np.asarray(points, dtype=np.int64) for _, points, _ in some]
+        used = [np.asarray(points, dtype=np.int64) for _, points, _ in some]
         if isinstance(source, TileSource | WordSource) and not source.wide:
             tiles = -(-outs[0].size // source.width)
-            work = sum(len(rows) for rows in points) * outs[0].size * source.entry_cost
+            work = sum(len(points) for points in used) * outs[0].size * source.entry_cost
             kept = self._kept(source, rows, tiles, self.threads)
             if kept is not None and work <= _UNBROKEN:
-                self._contract_at_once(source, [out for out, _, _ in some], points, padded, kept, work)
+                self._contract_at_once(source, [out for out, _, _ in some], used, padded, kept, work)
                 return
 
         def add(piece: _Piece) -> None:
@@ -346,7 +346,7 @@ class FusedGram:
                 part = out[(first + piece.offset) * source.width : (last + piece.offset) * source.width]
                 part += sums[: part.size]
 
-        self._over(source, rows, points, add, keep=True)
+        self._over(source, rows, used, add, keep=True)
 
     def _contract_at_once(
         self,

@@ -225,6 +225,12 @@ class KeptNonzeros:
         # Rows are copied by whole runs of `_RUN`.
         self._values, self._which = (np.concatenate([part, np.zeros(_RUN, part.dtype)]) for part in (values, which))
 
+    def where(self, points: NDArray[np.intp]) -> tuple[NDArray[Any], NDArray[np.int32], NDArray[np.int64]]:
+        """All values and features, and where among them each of these rows begins and ends, side by side."""
+        ends = np.empty((len(points), 2), dtype=np.int64)
+        ends[:, 0], ends[:, 1] = self._starts[points], self._starts[points + 1]
+        return self._values, self._which, ends
+
     def of(self, points: NDArray[np.intp]) -> tuple[NDArray[Any], NDArray[np.int32], NDArray[np.int64]]:
         """As `nonzeros_in_order`."""
         total = int(self._counts[points].sum())

@@ -63,9 +63,11 @@ def row_maker(
         packed = scratch("columns on demand", size, source.column_dtype)
         half = scratch("half on demand", len(points), source.half_dtype)
     source.pack_columns(points, 0, tiles, packed, half)
-    operand = source.rows(points, 1, _PLACE)
-    if lasting:
-        operand = tuple(part.copy() for part in operand)
+    operand = source.single_rows(points)
+    if operand is None:
+        operand = source.rows(points, 1, _PLACE)
+        if lasting:
+            operand = tuple(part.copy() for part in operand)
     tile = np.zeros(source.width, dtype=source.dtype)
     return source.shape, source.constants, operand, (packed, half), tile, np.zeros(1, dtype=np.int64)
 
@@ -96,7 +98,8 @@ def need_row(maker: Any, i: int, also: int, rows: Any, slot: Any, diagonal: Any)
 def _need_row(maker, i, also, rows, slot, diagonal):  # type: ignore[no-untyped-def]
     if len(maker) == 0:
         return lambda maker, i, also, rows, slot, diagonal: None
-    make = _make_sparse if len(maker[2]) == 4 else _make_dense
+    dense = len(maker[2]) == 2
+    make = _make_dense if dense else _make_scattered if maker[2][2].ndim == 2 else _make_sparse
 
     def implementation(maker, i, also, rows, slot, diagonal):  # type: ignore[no-untyped-def]
         if slot[i] >= 0:
@@ -154,4 +157,21 @@ def _make_sparse(shape, constants, operand, columns, tile, i, also, out):  # typ
             store_sparse_exponents(
                 measure, constants, values, which, starts, last, tile, 0, row_half, row, packed, t * features * width,
                 column_half, t * width, flat, k * q + t * width,
+            )  # fmt: skip
+
+
+@nb.njit(cache=True, nogil=True)
+def _make_scattered(shape, constants, operand, columns, tile, i, also, out):  # type: ignore[no-untyped-def]
+    """As `_make_sparse`, of rows that lie anywhere (see `TileSource.single_rows`)."""
+    measure, _, _, features = shape
+    values, which, ends, row_half = operand
+    packed, column_half = columns
+    width = tile.size
+    flat, q, starts = out.ravel(), out.shape[1], ends.ravel()
+    for t in range(q // width):
+        for k in range(out.shape[0]):
+            row = also if k else i
+            store_sparse_exponents(
+                measure, constants, values, which, starts, 2 * row, tile, 0, row_half, row, packed,
+                t * features * width, column_half, t * width, flat, k * q + t * width,
             )  # fmt: skip

@@ -199,6 +199,13 @@ class TileSource:
         self._pack(points, TILE_ROWS, 0, groups, packed, half)
         return (packed, half)
 
+    def single_rows(self, points: NDArray[np.intp]) -> tuple[Any, ...] | None:
+        """Rows where they lie, for who needs few of them: values, features, where each begins and ends, and half.
+
+        None where nothing is kept that they could lie in.
+        """
+        return None if self._kept is None else (*self._kept.where(points), self.half[points])
+
     def _sparse_rows(
         self, points: NDArray[np.intp], threads: int
     ) -> tuple[NDArray[Any], NDArray[np.int32], NDArray[np.int64]]:

@@ -148,6 +148,10 @@ class WordSource:
         words_of.pack_words(rows, where, self.words, np.int32(0), TILE_ROWS, 0, groups, packed)
         return (packed, half)
 
+    def single_rows(self, _points: NDArray[np.intp]) -> None:
+        """Rows are packed (see `TileSource.single_rows`)."""
+        return
+
     def _rows_of(self, points: NDArray[np.intp]) -> tuple[NDArray[np.int32], NDArray[np.intp]]:
         """Rows of words and which of them belong to the points: those that are kept, or some made for the occasion."""
         levels, X = self.levels, self.X
