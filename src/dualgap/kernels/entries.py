@@ -78,9 +78,9 @@ class Entries:
         """Whether rows are kept, so that products with all columns cost little."""
         return self._cache is not None
 
-    def largest_block(self, share: float = 0.5) -> int:
-        """Rows of the largest square block that a share of the budget holds; at least `_LEAST_BLOCK`."""
-        return max(_LEAST_BLOCK, int(np.sqrt(share * self._budget / self.dtype.itemsize)))
+    def largest_block(self) -> int:
+        """Rows of the largest square block that half of the budget holds; at least `_LEAST_BLOCK`."""
+        return max(_LEAST_BLOCK, int(np.sqrt(0.5 * self._budget / self.dtype.itemsize)))
 
     def block(self, rows: NDArray[np.intp], columns: NDArray[np.intp], out: NDArray[Any], *, keep: bool = True) -> None:
         """``out = K[rows, columns]``; with `keep` from whole rows, which are kept."""

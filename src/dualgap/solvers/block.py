@@ -4,7 +4,7 @@ Problem (see `dualgap.problem`), with variables scaled so that every group of th
 
     min_u  1/2 u'Hu + f'u    subject to    lo <= u <= hi,    sum of u over each group constant
 
-Three levels are nested, each solved to a fifth or so of the violation of the one around it::
+Three levels are nested, each solved to a third or a fifth of the violation of the one around it::
 
     all n variables  >  active set (free, violating, nearest to it)  >  block of 2048
 
@@ -85,9 +85,6 @@ _GROWN, _GROWN_ENTRY = 4e7, 60.0
 # Later ones hold the violators and free variables, 30 % more, at least 2048 or an eighth of all more; above 70 % it is
 # better to take all.
 _GROW, _SLACK, _ALL = 1.3, 2048, 0.7
-# A block of a large active set has an eighth of it, up to twice the size asked for and a sixth of the budget: each of
-# its rows then reaches many more variables than the block has (covtype 50 000 1.63 to 1.54 s, others within noise).
-_OF_ACTIVE, _LARGER, _LARGER_SHARE = 8, 2, 1 / 6
 # Variables at bounds that so many times the largest change of a gradient in the last round would not set moving are not
 # looked at again: changes shrink from round to round. The certificate looks at them all, and sent no run back for
 # them with 1 (with 2.5: 4 % more entries on letter, 15 % on ijcnn1, C=32).
@@ -111,7 +108,7 @@ class Options:
     max_iter : int
         Pair steps at most; -1 for no limit.
     block_size : int
-        Variables of a block, whose kernel matrix is held in float32; up to twice as many where the active set is large.
+        Variables of a block; the rows of its kernel matrix that are needed are held in float32.
     seed : int
         Of the random first active set.
     precision : {"single", "double"}
@@ -370,7 +367,7 @@ class _Run:
         whole = self.one_block(active, local) if active.size <= self.size else None
         mask = np.zeros(active.size, dtype=np.uint8)
         kept = np.empty(0, dtype=np.int64)
-        size = self.block_size(active.size)
+        size = self.size
         low, high, violation = thresholds(*local.arrays, self.n_groups)
         while True:
             if violation <= tol or 0 <= self.options.max_iter <= self.iterations:
@@ -418,11 +415,6 @@ class _Run:
             if violation > tol and self.tell(violation, complete=False):
                 break
         self.gradient[active] = local.gradient
-
-    def block_size(self, active: int) -> int:
-        """Variables of a block of so many: more where a move reaches more of them, as far as the budget allows."""
-        size = min(active // _OF_ACTIVE, _LARGER * self.size, self.entries.largest_block(_LARGER_SHARE))
-        return max(self.size, size - size % 64)  # whole tiles
 
     def one_block(self, active: NDArray[np.intp], local: Local) -> Block | GrowingBlock:
         """The whole active set as a block; that of all variables is kept from one time to the next."""
