@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dualgap.kernels.gram import FOREIGN_BUDGET, SINGLE_MOST, FullGram, KernelGram, entry_cost, largest_diagonal
+from dualgap.kernels.memory import within
 from dualgap.kernels.row_cache import RowCache, gather
 from dualgap.kernels.running_product import RunningProduct
 from dualgap.kernels.strips import Strips
@@ -81,6 +82,10 @@ class Entries:
     def largest_block(self) -> int:
         """Rows of the largest square block that half of the budget holds; at least `_LEAST_BLOCK`."""
         return max(_LEAST_BLOCK, int(np.sqrt(0.5 * self._budget / self.dtype.itemsize)))
+
+    def room(self, size: int) -> NDArray[Any]:
+        """Memory for so many entries."""
+        return within(self._budget, size, self.dtype)
 
     def block(self, rows: NDArray[np.intp], columns: NDArray[np.intp], out: NDArray[Any], *, keep: bool = True) -> None:
         """``out = K[rows, columns]``; with `keep` from whole rows, which are kept."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from dualgap.kernels.fused import TILE_ROWS
 from dualgap.kernels.matrix_source import MatrixSource, plain_source, single_source
-from dualgap.kernels.memory import aligned
+from dualgap.kernels.memory import aligned, within
 from dualgap.kernels.mirror import mirror
 from dualgap.kernels.packing import SPARSE_ROWS
 from dualgap.kernels.row_on_demand import row_maker
@@ -434,7 +434,8 @@ class FusedGram:
         if room is not None:
             self._packed.remove(room)
         if room is None or room.values.size < size:
-            values, half = aligned(size, source.column_dtype), aligned(tiles * source.width, source.half_dtype)
+            values = within(self.budget, size, source.column_dtype)
+            half = aligned(tiles * source.width, source.half_dtype)
         else:
             values, half = room.values, room.half
         packed = _Packed(columns, values, half)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,20 @@ import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+# Budgets in bytes below which large memory has pages of its own, which the system has back as soon as nobody uses them.
+# The C library keeps what is freed for the next fit, up to some 30 MB: faster by a tenth, and within a tenth of any
+# larger budget (mnist with 60 000 rows and a budget of 100 MB: 75 MB in place of 116).
+_SMALL_BUDGET, _LARGE = 150_000_000, 4_000_000
+
+
+def within(budget: int, size: int, dtype: Any) -> NDArray[Any]:
+    """`aligned` memory for who has a budget to keep."""
+    wanted = size * np.dtype(dtype).itemsize
+    if budget >= _SMALL_BUDGET or wanted < _LARGE:
+        return aligned(size, dtype)
+    return np.frombuffer(mmap.mmap(-1, wanted), dtype=dtype)
 
 
 def aligned(size: int, dtype: Any) -> NDArray[Any]:

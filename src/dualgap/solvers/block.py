@@ -40,7 +40,6 @@ import numpy as np
 from dualgap.certificate import exact_gradient, start_gradient
 from dualgap.constraints import grouped_start
 from dualgap.kernels.entries import Entries
-from dualgap.kernels.memory import aligned
 from dualgap.kernels.row_cache import add_rows
 from dualgap.problem import check_objective
 from dualgap.result import Outcome, Snapshot, Status
@@ -509,7 +508,7 @@ class _Run:
     def square(self, q: int) -> NDArray[Any]:
         """Memory for H over so many variables, the same each time."""
         if self.buffer.size < q * q:
-            self.buffer = aligned(q * q, self.dtype)
+            self.buffer = self.entries.room(q * q)
         return self.buffer[: q * q].reshape(q, q)
 
     def fill(self, matrix: NDArray[Any], variables: NDArray[np.intp]) -> NDArray[Any]:

@@ -1,0 +1,35 @@
+"""Memory for vector code: where it starts, and whose it is afterwards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dualgap.kernels.memory import aligned, within
+
+
+@pytest.mark.parametrize("budget", [10**6, 10**10])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+@pytest.mark.parametrize("size", [1, 1000, 3_000_001])
+def test_memory_starts_on_a_cache_line_and_can_be_written(size, dtype, budget):
+    for memory in (aligned(size, dtype), within(budget, size, dtype)):
+        assert memory.shape == (size,)
+        assert memory.dtype == dtype
+        assert memory.__array_interface__["data"][0] % 64 == 0
+        memory[:] = 7
+        assert memory[0] == memory[-1] == 7
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="this system does not tell how much memory is held")
+def test_a_small_budget_has_its_memory_given_back_at_once():
+    def held() -> int:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS"))
+
+    memory = within(10**8, 10_000_000, np.float32)
+    memory[:] = 1.0
+    before = held()
+    del memory
+    assert before - held() > 35_000_000
