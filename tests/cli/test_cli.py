@@ -446,7 +446,7 @@ def test_ctrl_c_ends_a_long_run_at_once_and_leaves_no_file(tmp_path):
     rng = np.random.default_rng(0)
     data = tmp_path / "noise.npz"
     # Labels that are noise and a large C: minutes of work.
-    np.savez(data, X=rng.normal(size=(8000, 20)), y=rng.choice([-1.0, 1.0], 8000))
+    np.savez(data, X=rng.normal(size=(40000, 20)), y=rng.choice([-1.0, 1.0], 40000))
     target = tmp_path / "model"
     command = [sys.executable, "-m", "dualgap", "train", str(data), "-C", "1000", "-o", str(target)]
     process = subprocess.Popen(
@@ -458,7 +458,7 @@ def test_ctrl_c_ends_a_long_run_at_once_and_leaves_no_file(tmp_path):
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
-        assert "8,000 samples" in process.stdout.readline()
+        assert "40,000 samples" in process.stdout.readline()
         # Loading compiled code comes next; the signal is to hit the training.
         time.sleep(2.5)
         used = processor_seconds(process.pid)

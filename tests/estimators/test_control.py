@@ -33,7 +33,7 @@ ESTIMATORS = {
     "NuSVR": (dualgap.NuSVR(C=50, gamma=2.0, nu=0.3, solver="smo", **GOAL), TARGET),
     "OneClassSVM": (dualgap.OneClassSVM(nu=0.3, gamma=2.0, solver="smo", **GOAL), None),
     "SVDD": (dualgap.SVDD(C=0.02, gamma=2.0, solver="smo", **GOAL), None),
-    "LinearSVC": (dualgap.LinearSVC(loss="hinge", C=10, solver="dcd", max_iter=-1, **GOAL), LABELS),
+    "LinearSVC": (dualgap.LinearSVC(loss="hinge", C=100, solver="dcd", max_iter=-1, **GOAL), LABELS),
     "LinearSVC l1": (dualgap.LinearSVC(penalty="l1", loss="hinge", C=0.3, **GOAL), LABELS),
     "LinearSVC crammer_singer": (dualgap.LinearSVC(multi_class="crammer_singer", C=10, **GOAL), LABELS),
     "LinearSVR": (dualgap.LinearSVR(C=10, epsilon=0.05, solver="newton", **GOAL), TARGET),
@@ -78,10 +78,15 @@ REFITS = {
 @pytest.mark.parametrize("name", REFITS)
 @pytest.mark.parametrize("solver", ["smo", "block"])
 def test_a_warm_start_takes_fewer_steps_to_the_same_solution(name, solver):
-    model, points, target = made(name, warm_start=True, solver=solver)
-    model.fit(points, target).set_params(**REFITS[name]).fit(points, target)
-    cold = clone(model).fit(points, target)
-    assert np.sum(model.n_iter_) < np.sum(cold.n_iter_)
+    def refitted(gap_tol):
+        model, points, target = made(name, warm_start=True, solver=solver, gap_tol=gap_tol)
+        model.fit(points, target).set_params(**REFITS[name]).fit(points, target)
+        return model, clone(model).fit(points, target), points, target
+
+    # Where pair steps begin decides how many lead to a fair solution; the last digits take as many from anywhere.
+    model, cold, *_ = refitted(1e-4)
+    assert np.sum(model.n_iter_) < 0.75 * np.sum(cold.n_iter_)
+    model, cold, points, target = refitted(1e-7)
     assert model.certificate_.relative_gap <= 1e-7
     assert model.certificate_.dual == pytest.approx(cold.certificate_.dual, rel=2e-7)
     np.testing.assert_allclose(

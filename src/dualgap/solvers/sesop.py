@@ -135,6 +135,7 @@ def solve(
     directions = _Directions(problem, options, x, z)
     in_feature_space = options.feature_space and options.preconditioner is None and _has_feature_space(problem)
     iteration, at_rest, drifted = 0, Standstill(_PATIENCE), _DRIFTED
+    flattest, least = x, np.inf
     while True:
         u, r = problem.slopes(x, z)
         back = A.rmatvec(u)
@@ -146,6 +147,8 @@ def solve(
         directions.check(u, back)
         gradient = back + r
         value, norm = problem.value(x, z), float(np.linalg.norm(gradient))
+        if norm < least:
+            flattest, least = x, norm
         status = None
         if callback(Progress(iteration, x, value, norm, A.products)):
             status = Status.STOPPED
@@ -155,6 +158,9 @@ def solve(
             status = Status.MAX_ITER
         elif at_rest(value, norm):
             status = Status.STALLED
+        if status is Status.STALLED:
+            # Steps within rounding lead back and forth, and what is left of z = Ax with them.
+            x = min((x, flattest), key=lambda point: problem.value(point, A.matvec(point)))
         if status is not None:
             return Descent(x, iteration, A.products, status)
         if in_feature_space:
