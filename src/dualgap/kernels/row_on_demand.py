@@ -98,8 +98,7 @@ def need_row(maker: Any, i: int, also: int, rows: Any, slot: Any, diagonal: Any)
 def _need_row(maker, i, also, rows, slot, diagonal):  # type: ignore[no-untyped-def]
     if len(maker) == 0:
         return lambda maker, i, also, rows, slot, diagonal: None
-    dense = len(maker[2]) == 2
-    make = _make_dense if dense else _make_scattered if maker[2][2].ndim == 2 else _make_sparse
+    make = _make_dense if len(maker[2]) == 2 else _make_sparse
 
     def implementation(maker, i, also, rows, slot, diagonal):  # type: ignore[no-untyped-def]
         if slot[i] >= 0:
@@ -138,17 +137,20 @@ def _make_dense(shape, constants, operand, columns, tile, i, also, out):  # type
 
 @nb.njit(cache=True, nogil=True)
 def _make_sparse(shape, constants, operand, columns, tile, i, also, out):  # type: ignore[no-untyped-def]
-    """As `_make_dense`, of sparse rows (see `fused.store_sparse`)."""
+    """As `_make_dense`, of sparse rows: one after another (see `fused.store_sparse`), or where they lie.
+
+    The latter have where each begins and ends side by side (`TileSource.single_rows`), and one block of features.
+    """
     measure, _, _, features = shape
-    values, which, starts, row_half = operand
+    values, which, places, row_half = operand
     packed, column_half = columns
     width = tile.size
     blocks = (features + FEATURES - 1) // FEATURES
-    flat, q = out.ravel(), out.shape[1]
+    flat, q, starts = out.ravel(), out.shape[1], places.ravel()
     for t in range(q // width):
         for k in range(out.shape[0]):
             row = also if k else i
-            first = row // SPARSE_ROWS * SPARSE_ROWS * blocks + row % SPARSE_ROWS
+            first = (row // SPARSE_ROWS * SPARSE_ROWS * blocks + row % SPARSE_ROWS) * places.ndim
             last = first + (blocks - 1) * SPARSE_ROWS
             if blocks > 1:
                 tile[:] = 0
@@ -157,21 +159,4 @@ def _make_sparse(shape, constants, operand, columns, tile, i, also, out):  # typ
             store_sparse_exponents(
                 measure, constants, values, which, starts, last, tile, 0, row_half, row, packed, t * features * width,
                 column_half, t * width, flat, k * q + t * width,
-            )  # fmt: skip
-
-
-@nb.njit(cache=True, nogil=True)
-def _make_scattered(shape, constants, operand, columns, tile, i, also, out):  # type: ignore[no-untyped-def]
-    """As `_make_sparse`, of rows that lie anywhere (see `TileSource.single_rows`)."""
-    measure, _, _, features = shape
-    values, which, ends, row_half = operand
-    packed, column_half = columns
-    width = tile.size
-    flat, q, starts = out.ravel(), out.shape[1], ends.ravel()
-    for t in range(q // width):
-        for k in range(out.shape[0]):
-            row = also if k else i
-            store_sparse_exponents(
-                measure, constants, values, which, starts, 2 * row, tile, 0, row_half, row, packed,
-                t * features * width, column_half, t * width, flat, k * q + t * width,
             )  # fmt: skip
