@@ -10,6 +10,7 @@ from dualgap import Kernel, build, make_gram, solve
 from dualgap.kernels import row_on_demand
 from dualgap.kernels.fused import AVAILABLE, tile_columns
 from dualgap.kernels.row_on_demand import need_row
+from dualgap.solvers._block_leap import leaping_steps
 
 pytestmark = pytest.mark.skipif(not AVAILABLE, reason="this CPU has no vector tiles")
 
@@ -116,6 +117,32 @@ def test_a_maker_that_lasts_survives_the_next_one():
     rows, slot = np.empty((Q, Q), dtype=np.float32), np.full(Q, -1)
     _rows_of(maker, np.array([9]), rows, slot, np.ones(Q, dtype=np.float32))
     assert np.array_equal(rows[0], fused.block(points, points)[9])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_whoever_has_moved_has_a_row(seed):
+    """Leaps move some variables by no more than rounding: their rows are read afterwards all the same."""
+    rng = np.random.default_rng(seed)
+    fused = make_gram(rng.normal(size=(Q, 3)), Kernel("rbf", gamma=0.5), n_jobs=1).fused
+    rows, slot = np.full((Q, Q), np.nan, dtype=np.float32), np.full(Q, -1)
+    matrix = rows, slot, np.full(Q, 1.01, dtype=np.float32), fused.row_maker(np.arange(Q), lasting=False)
+    u, slope = np.zeros(Q), rng.normal(size=Q).astype(np.float32)
+    hi, segments = np.full(Q, 50.0), np.array([0, 0, Q])
+    leaping_steps(matrix, slope, u, -hi, hi, segments, 1e-4, 20 * Q)
+    assert np.all(slot[u != 0.0] >= 0)
+    assert np.all(np.isfinite(rows[slot[u != 0.0]]))
+
+
+def test_a_small_budget_ends_at_the_same_point_as_a_large_one():
+    """Where the rows of all moved variables are read: memory that nobody wrote to would be noticed."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(320, 4))
+    y = np.where(X[:, 0] + 0.5 * rng.normal(size=320) > 0.0, 1.0, -1.0)
+    duals = []
+    for cache_size in (0.5, 100.0) * 10:
+        gram = make_gram(X, Kernel("rbf", gamma=0.5), cache_size=cache_size, n_jobs=1)
+        duals.append(solve(build("c_svc", gram, y, C=100.0), "block", tol=1e-6).certificate.dual)
+    np.testing.assert_allclose(duals, duals[1], rtol=1e-7)
 
 
 @pytest.mark.parametrize("row", ["c_svc", "eps_svr"])

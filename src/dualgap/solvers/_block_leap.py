@@ -112,7 +112,7 @@ def leap(matrix, slope, u, lo, hi, segments, ways, images, count):  # type: igno
         if abs(end[i] - value) > _BEYOND * largest:
             return False  # one of those that bear the rest has no room for it
         fall += (end[i] - u[i]) * (np.float64(slope[i]) + 0.5 * np.float64(image[i]))
-    if not fall < 0.0 or not _kept_sums(end, u, lo, hi, segments):
+    if not fall < 0.0 or not _kept_sums(matrix, end, u, lo, hi, segments):
         return False
     for i in range(q):
         u[i] = end[i]
@@ -176,8 +176,9 @@ def _correct(matrix, images, fix, count):  # type: ignore[no-untyped-def]
     q = fix.shape[1]
     for i in range(q):
         first, second = rows.dtype.type(fix[0, i]), rows.dtype.type(fix[1, i])
-        if first == 0.0 and (count == 1 or second == 0.0):
+        if fix[0, i] == 0.0 and (count == 1 or fix[1, i] == 0.0):
             continue
+        # Whoever moves has a row, were it by less than float32 can tell.
         need_row(maker, i, i, rows, slot, diagonal)
         row = rows[slot[i]]
         if count == 1 or second == 0.0:
@@ -190,11 +191,12 @@ def _correct(matrix, images, fix, count):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(cache=True, nogil=True)
-def _kept_sums(end, u, lo, hi, segments):  # type: ignore[no-untyped-def]
+def _kept_sums(matrix, end, u, lo, hi, segments):  # type: ignore[no-untyped-def]
     """Take what rounding has left of each group's sum from the variable with most room; False where it has none.
 
     Thousands of leaps would add it up to a violated constraint. Sums carry their rounding along (Neumaier).
     """
+    rows, slot, diagonal, maker = matrix
     for s in range(1, segments.size - 1):
         total, lost = 0.0, 0.0
         most, at = 0.0, -1
@@ -212,4 +214,5 @@ def _kept_sums(end, u, lo, hi, segments):  # type: ignore[no-untyped-def]
         if not most > abs(off):
             return False
         end[at] -= off
+        need_row(maker, at, at, rows, slot, diagonal)
     return True
