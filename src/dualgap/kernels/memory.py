@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 # Budgets in bytes below which large memory has pages of its own, which the system has back as soon as nobody uses them.
 # The C library keeps what is freed for the next fit, up to some 30 MB: faster by a tenth, and within a tenth of any
-# larger budget (mnist with 60 000 rows and a budget of 100 MB: 75 MB in place of 116).
+# larger budget (mnist with 60 000 rows and a budget of 100 MB: 78 MB in place of 116).
 _SMALL_BUDGET, _LARGE = 150_000_000, 4_000_000
 
 

@@ -150,6 +150,7 @@ def _make_sparse(shape, constants, operand, columns, tile, i, also, out):  # typ
     for t in range(q // width):
         for k in range(out.shape[0]):
             row = also if k else i
+            # A begin for each, or (two dimensions) a begin and an end.
             first = (row // SPARSE_ROWS * SPARSE_ROWS * blocks + row % SPARSE_ROWS) * places.ndim
             last = first + (blocks - 1) * SPARSE_ROWS
             if blocks > 1:

@@ -159,8 +159,9 @@ def solve(
         elif at_rest(value, norm):
             status = Status.STALLED
         if status is Status.STALLED:
-            # Steps within rounding lead back and forth, and what is left of z = Ax with them.
-            x = min((x, flattest), key=lambda point: problem.value(point, A.matvec(point)))
+            # Steps within rounding lead back and forth, and what is left of z = Ax with them. The flattest comes first,
+            # so that it is also taken where the last one has no objective.
+            x = min((flattest, x), key=lambda point: problem.value(point, A.matvec(point)))
         if status is not None:
             return Descent(x, iteration, A.products, status)
         if in_feature_space:
