@@ -109,6 +109,10 @@ class Entries:
 
         share_parts(piece, present.size, _ROWS, self.threads)
 
+    def most_on_demand(self) -> int:
+        """Points of the largest block that `row_maker` makes rows of."""
+        return int(self._made_by.most_on_demand()) if self._tiles and self._cache is None else 0
+
     def row_maker(self, points: NDArray[np.intp], *, lasting: bool) -> tuple[Any, ...] | None:
         """What compiled code makes rows of a block with; None where the block is made at once."""
         if not self._tiles or self._cache is not None:

@@ -14,7 +14,7 @@ from dualgap.kernels.matrix_source import MatrixSource, plain_source, single_sou
 from dualgap.kernels.memory import aligned, within
 from dualgap.kernels.mirror import mirror
 from dualgap.kernels.packing import SPARSE_ROWS
-from dualgap.kernels.row_on_demand import row_maker
+from dualgap.kernels.row_on_demand import most_on_demand, row_maker
 from dualgap.kernels.symmetric import symmetric_product
 from dualgap.kernels.threads import share, share_parts, thread_count
 from dualgap.kernels.tile_counter import APART, take_dense, take_sparse
@@ -238,6 +238,10 @@ class FusedGram:
         # The columns of a block are not asked for again, unless they are said to; all of them are. Of an upper triangle
         # the last columns are the longest.
         self._over(source, columns, [rows], store, keep=keep or columns is None, last_first=upper)
+
+    def most_on_demand(self) -> int:
+        """Points of the largest block that `row_maker` makes rows of."""
+        return 0 if isinstance(self._single, MatrixSource) else most_on_demand(self._single, self.threads)
 
     def row_maker(self, points: NDArray[np.intp], *, lasting: bool) -> tuple[Any, ...] | None:
         """What compiled code makes rows of ``K[points, points]`` with (`kernels.row_on_demand`), where that pays."""

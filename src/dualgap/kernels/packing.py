@@ -221,22 +221,22 @@ class KeptNonzeros:
 
     def __init__(self, X: NDArray[Any], counts: NDArray[np.int64], scale: Any, dtype: np.dtype[Any], threads: int):
         self._counts = counts
-        values, which, self._starts = nonzeros_in_order(X, counts, np.arange(X.shape[0]), scale, dtype, threads)
+        values, which, self.starts = nonzeros_in_order(X, counts, np.arange(X.shape[0]), scale, dtype, threads)
         # Rows are copied by whole runs of `_RUN`.
-        self._values, self._which = (np.concatenate([part, np.zeros(_RUN, part.dtype)]) for part in (values, which))
+        self.values, self._which = (np.concatenate([part, np.zeros(_RUN, part.dtype)]) for part in (values, which))
 
     def where(self, points: NDArray[np.intp]) -> tuple[NDArray[Any], NDArray[np.int32], NDArray[np.int64]]:
         """All values and features, and where among them each of these rows begins and ends, side by side."""
         ends = np.empty((len(points), 2), dtype=np.int64)
-        ends[:, 0], ends[:, 1] = self._starts[points], self._starts[points + 1]
-        return self._values, self._which, ends
+        ends[:, 0], ends[:, 1] = self.starts[points], self.starts[points + 1]
+        return self.values, self._which, ends
 
     def of(self, points: NDArray[np.intp]) -> tuple[NDArray[Any], NDArray[np.int32], NDArray[np.int64]]:
         """As `nonzeros_in_order`."""
         total = int(self._counts[points].sum())
-        values, which = np.empty(total + _RUN, self._values.dtype), np.empty(total + _RUN, dtype=np.int32)
+        values, which = np.empty(total + _RUN, self.values.dtype), np.empty(total + _RUN, dtype=np.int32)
         starts = room_for_starts(len(points), FEATURES)
-        _copied_rows(self._values, self._which, self._starts, points, values, which, starts)
+        _copied_rows(self.values, self._which, self.starts, points, values, which, starts)
         return values[:total], which[:total], starts
 
 

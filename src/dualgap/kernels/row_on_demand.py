@@ -35,6 +35,13 @@ _MOST_THREADS = 4
 _PLACE = -1
 
 
+def most_on_demand(source: TileSource | WordSource, threads: int) -> int:
+    """Points of the largest block whose rows are made one by one, where so many threads would share it otherwise."""
+    if source.formula.formula != EXPONENT or source.wide or threads > _MOST_THREADS:
+        return 0
+    return int(_CACHED // (source.column_size * source.column_dtype.itemsize)) * source.width
+
+
 def row_maker(
     source: TileSource | WordSource, points: NDArray[np.intp], threads: int, *, lasting: bool
 ) -> tuple[Any, ...] | None:
@@ -51,12 +58,10 @@ def row_maker(
     lasting : bool
         Whether it is to outlive the next maker of this thread, and therefore has memory of its own.
     """
+    if len(points) > most_on_demand(source, threads):
+        return None
     tiles = len(points) // source.width
     size = tiles * source.column_size
-    if source.formula.formula != EXPONENT or source.wide or threads > _MOST_THREADS:
-        return None
-    if size * source.column_dtype.itemsize > _CACHED:
-        return None
     if lasting:
         packed, half = aligned(size, source.column_dtype), aligned(len(points), source.half_dtype)
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -111,7 +111,9 @@ class TileSource:
         self.centre = X.mean(axis=0, dtype=np.float64) if centred else np.zeros(self.features)
         if kernel.name == "rbf":
             # As the tiles add up x'x, so that the distance of a point from itself is exactly 0.
-            if sparse or self.csr:
+            if self._kept is not None:
+                share_parts(partial(self._kept_own_products, self._kept), self.n, -(-self.n // threads), threads)
+            elif sparse or self.csr:
                 share(self._own_products, -(-self.n // _OWN), threads)
             else:
                 tiles = -(-self.n // self.width)
@@ -125,6 +127,10 @@ class TileSource:
         nothing = np.empty(self.width, dtype=self.dtype)
         scale = self.formula.scale
         fused.own_products(self.X, self.centre, scale, first, last, columns, rows, self.tile(), nothing, self.half)
+
+    def _kept_own_products(self, kept: packing.KeptNonzeros, first: int, last: int) -> None:
+        """Of rows where they lie, which have one block of features."""
+        fused.own_sparse_products(kept.values, kept.starts[first:], 1, self.half[first:last])
 
     def _own_products(self, part: int) -> None:
         points = np.arange(part * _OWN, min(self.n, (part + 1) * _OWN))

@@ -13,6 +13,8 @@ float64. What is believed from rounded entries is judged in exact arithmetic by 
 the exact gradient where the belief was wrong; each such round corrects the last one's rounding, as iterative refinement
 does, so that float32 entries are no limit to the accuracy.
 
+Where many variables move, a run begins with the solutions of clusters of them, each alone (`_block_clusters`).
+
 Pair steps that go on for long are interrupted by leaps along the way they have come (`_block_leap`).
 
 Three things keep the last digits cheap. Free variables that have settled move together, by Newton's method on their
@@ -33,6 +35,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,10 +44,12 @@ from dualgap.certificate import exact_gradient, start_gradient
 from dualgap.constraints import grouped_start
 from dualgap.kernels.entries import Entries
 from dualgap.kernels.row_cache import add_rows
+from dualgap.kernels.threads import share
 from dualgap.problem import check_objective
 from dualgap.result import Outcome, Snapshot, Status
 from dualgap.solvers import _block_pairs as pairs
 from dualgap.solvers._augmented import MOST_FREE, cholesky, newton_change
+from dualgap.solvers._block_clusters import Clusters
 from dualgap.solvers._block_coupling import Coupling
 from dualgap.solvers._block_growing import GrowingBlock
 from dualgap.solvers._block_layout import Block, Local, arrange, gathered, in_scale, no_groups, orient
@@ -88,6 +93,8 @@ _GROW, _SLACK, _ALL = 1.3, 2048, 0.7
 # looked at again: changes shrink from round to round. The certificate looks at them all, and sent no run back for
 # them with 1 (with 2.5: 4 % more entries on letter, 15 % on ijcnn1, C=32).
 _FAR = 1.0
+# Clusters a thread solves between two looks at limits and callbacks: some 10 milliseconds.
+_PARTS_EACH = 4
 # Steps between two looks at limits and callbacks: 20 a variable of the block are some 10 milliseconds.
 _STEPS_EACH = 20
 # The same with coupled constraints, where the free variables then take a Newton step together.
@@ -109,7 +116,7 @@ class Options:
     block_size : int
         Variables of a block; the rows of its kernel matrix that are needed are held in float32.
     seed : int
-        Of the random first active set.
+        Of the random first active set, and of the points that clusters are found by.
     precision : {"single", "double"}
         Of the kernel entries. From "single" `run` goes on to "double" where rounded entries lead no further.
     """
@@ -223,7 +230,9 @@ class _Run:
 
     def outermost(self) -> Outcome:
         """Solve active sets until the goal is met."""
-        fresh, asked = not np.any(self.u), 0.0
+        fresh, asked = not np.any(self.u) and not self.from_clusters(), 0.0
+        if self.stopped:
+            return self.outcome(Status.STOPPED)
         least, waited = np.inf, 0
         while True:
             low, high, violation = thresholds(self.gradient, self.u, self.lo, self.hi, self.group, self.n_groups)
@@ -304,6 +313,35 @@ class _Run:
         """Exact slopes for the active set, which all free variables then follow."""
         self.rounding.refresh(active, self.u, self.gradient)
         self.together.overdue()
+
+    def from_clusters(self) -> bool:
+        """Solve clusters alone, where that pays (`_block_clusters`); whether it was done."""
+        # Steps that are counted have to be taken in order.
+        if self.signed or not self.coupling.empty or self.options.max_iter >= 0:
+            return False
+        local = Local(self.gradient, self.u, self.lo, self.hi, self.group)
+        index = self.problem.index
+        clusters = Clusters(self.entries, index, local, self.diagonal, self.n_groups, self.options.seed)
+        if not clusters.worth():
+            return False
+        if self.tell(clusters.violation, complete=True):
+            return True
+        clusters.divide()
+        threads, total = self.entries.threads, len(clusters.parts)
+        for first in range(0, total, _PARTS_EACH * threads):
+            share(partial(clusters.solve, first), min(_PARTS_EACH * threads, total - first), threads)
+            self.entries.count(sum(clusters.made))
+            clusters.made.clear()
+            self.iterations = sum(clusters.steps)
+            if self.tell(np.nan, complete=False, known=False):
+                return True
+        moved = np.flatnonzero(self.u)
+        self.rounding.moved(moved, self.u[moved])
+        nothing = moved[:0]
+        self.product.narrow(index[nothing], whole=False)
+        self.spread(nothing, self.u[nothing])
+        self.far = np.inf  # the next changes have nothing to do with the size of these
+        return True
 
     def random_start(self) -> NDArray[np.intp]:
         """A random part of the variables, both signs of the gradient represented."""
@@ -581,14 +619,14 @@ class _Run:
 
     # -- telling -------------------------------------------------------------------------------------------------
 
-    def tell(self, violation: float, *, complete: bool) -> bool:
-        """Report; the gradient and the violation only where they are those of all variables."""
+    def tell(self, violation: float, *, complete: bool, known: bool = True) -> bool:
+        """Report; the gradient and the violation only where they are those of all variables, the objective if known."""
         self.stopped = self.callback(
             Snapshot(
                 iteration=self.iterations,
                 a=self.u / self.scale,
                 gradient=self.own_gradient() * self.scale if complete else None,
-                objective=self.objective,
+                objective=self.objective if known else None,
                 violation=violation if complete else float("nan"),
                 kernel_evaluations=self.made + self.entries.evaluations,
             )

@@ -1,0 +1,180 @@
+"""A start from clusters: neighbours in parts of some thousand, each part a problem of its own.
+
+A kernel that falls off with the distance couples neighbours most. Where H is taken to be zero between parts, each part
+keeps its share of the sums of the groups and can be solved alone::
+
+    min_u  1/2 u_P'H_PP u_P + f_P'u_P    over the box, sums over each group of P unchanged        for every part P
+
+Together their solutions are a feasible point of the whole problem. Where many variables end at a bound, most of these
+are there already (covtype: 88 to 98 %), and what is left is to move the others. Parts need nothing of one another, so
+that threads take them in any order and the point does not depend on it; they are solved coarsely, because neighbours
+in other parts will move what they find.
+
+Clusters are those around points in the middle of them (medoids), which are found in a sample by Lloyd's iteration, with
+the distance that the entries of kernels of the form ``2^-distance`` give. One too large is divided at random.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dualgap.solvers._block_layout import Local, arrange, gathered
+from dualgap.solvers._block_leap import leaping_steps
+from dualgap.solvers._block_select import thresholds
+from dualgap.solvers._block_vector import STRIDE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dualgap.kernels.entries import Entries
+
+# Variables of a part at most, and parts below which all variables are as soon solved together.
+_PART, _PARTS_LEAST = 3072, 4
+# A part is solved to this share of the violation there is at the start (0.25 is as good, 0.05 is worse).
+_SHARE = 0.15
+# Variables of a cluster on average (2048 or 3000: covtype 50 000 612 and 616 ms in place of 574), and clusters at most:
+# their middles are found among so many points for each, whose distances then take 17 MB, in so many rounds at most.
+_MEAN, _MOST_CLUSTERS, _SAMPLED, _ROUNDS = 1200, 64, 32, 10
+# Points that find their cluster at a time.
+_AT_A_TIME = 8192
+# Variables drawn at random to find out whether many of them move, and the share from which on clusters pay: of covtype
+# 0.6 move (a quarter less time), of mnist 0.47 (12 % more), of a9a 0.46 (hardly any), of ijcnn1 0.25 (up to 20 % more).
+_PROBE, _WORTH = 1024, 0.55
+# Steps a variable of a part at most: what a block takes between two looks.
+_STEPS_EACH = 20
+
+
+class Clusters:
+    """Parts of the variables that are solved alone.
+
+    Parameters
+    ----------
+    entries : Entries
+        What makes the kernel's entries.
+    points : ndarray of intp
+        The point of each variable.
+    local : Local
+        All variables at the start; `solve` writes to their values.
+    diagonal : ndarray
+        Of H.
+    n_groups : int
+        Groups of the constraints.
+    seed : int
+        Of what is drawn.
+
+    Attributes
+    ----------
+    parts : list of ndarray of intp
+        The variables of each part.
+    violation : float
+        That of the start.
+    steps : list of int
+        Pair steps that each part took, in the order in which they were solved.
+    made : list of int
+        Kernel entries made for each.
+    """
+
+    def __init__(
+        self,
+        entries: Entries,
+        points: NDArray[np.intp],
+        local: Local,
+        diagonal: NDArray[np.float64],
+        n_groups: int,
+        seed: int,
+    ) -> None:
+        self._entries, self._points, self._local = entries, points, local
+        self._diagonal, self._n_groups = diagonal, n_groups
+        self._generator = np.random.default_rng(seed)
+        self.violation = float(thresholds(*local.arrays, n_groups)[2])
+        self._goal = _SHARE * self.violation
+        # Groups begin on whole strides. There is a square of rows for each thread, all of them in half of the budget.
+        filling = STRIDE * (n_groups + 1)
+        rows = min(_PART, int(entries.largest_block() / np.sqrt(entries.threads)), entries.most_on_demand())
+        self._size, self._most = rows**2, rows - filling
+        # Threads append and take, which is one operation each; sums would not be.
+        self._rooms: list[NDArray[Any]] = []
+        self.parts: list[NDArray[np.intp]] = []
+        self.steps: list[int] = []
+        self.made: list[int] = []
+
+    def worth(self) -> bool:
+        """Whether this start pays: enough variables, rows on demand, and many variables that move in a small sample."""
+        n = self._points.size
+        if self._most < _PROBE or n < _PARTS_LEAST * self._most:
+            return False
+        some = np.sort(self._generator.choice(n, _PROBE, replace=False))
+        places, u = self._solution(some)
+        return bool(np.count_nonzero(u != self._local.u[places]) >= _WORTH * some.size)
+
+    def divide(self) -> None:
+        """Find the parts."""
+        n = self._points.size
+        medoids = self._medoids(min(-(-n // _MEAN), _MOST_CLUSTERS))
+        nearest = np.empty(n, dtype=np.intp)
+        for begin in range(0, n, _AT_A_TIME):
+            here = slice(begin, begin + _AT_A_TIME)
+            nearest[here] = self._entries_of(medoids, self._points[here]).argmax(axis=0)
+        for cluster in range(medoids.size):
+            members = np.flatnonzero(nearest == cluster)
+            pieces = -(-members.size // self._most)
+            if pieces > 1:
+                members = self._generator.permutation(members)
+            self.parts += np.array_split(members, max(pieces, 1))
+        self.parts.sort(key=lambda part: -part.size)  # the largest should not be what is left at the end
+
+    def _medoids(self, count: int) -> NDArray[np.intp]:
+        """Points in the middle of so many clusters, found in a sample."""
+        n = self._points.size
+        sample = self._points[self._generator.choice(n, min(n, _SAMPLED * count), replace=False)]
+        distance = -np.log(self._entries_of(sample, sample))
+        middle = np.arange(count)  # the sample is in random order
+        for _ in range(_ROUNDS):
+            nearest = distance[middle].argmin(axis=0)
+            nearest[middle] = np.arange(count)  # a point that is there twice
+            before = middle.copy()
+            for cluster in range(count):
+                members = np.flatnonzero(nearest == cluster)
+                middle[cluster] = members[distance[np.ix_(members, members)].sum(axis=0).argmin()]
+            if np.array_equal(middle, before):
+                break
+        return sample[middle]
+
+    def _entries_of(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> NDArray[Any]:
+        """Kernel entries between points."""
+        entries = np.empty((rows.size, columns.size), dtype=self._entries.dtype)
+        self._entries.block(rows, columns, entries, keep=False)
+        return entries
+
+    def solve(self, first: int, number: int) -> None:
+        """Solve one part, counted from the first of a turn; threads may do so side by side."""
+        places, u = self._solution(self.parts[first + number])
+        self._local.u[places] = u
+
+    def _solution(self, chosen: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """Variables and their values where these alone may move."""
+        places, filling, segments = arrange(chosen, self._local.group, self._n_groups)
+        q = places.size
+        maker = self._entries.row_maker(self._points[places], lasting=False)
+        assert maker is not None  # parts are no larger
+        part = Local(*(array[chosen] for array in self._local.arrays))
+        low, high, _ = thresholds(*part.arrays, self._n_groups)
+        dtype = self._entries.dtype
+        slope, slot = np.empty(q, dtype=dtype), np.full(q, -1, dtype=np.int64)
+        u, lo, hi = gathered(*self._local.arrays, 0.5 * (low + high), places, filling, slope)
+        room = self._room()
+        rows = room[: q * q].reshape(q, q), slot, self._diagonal[places].astype(dtype), maker
+        steps = leaping_steps(rows, slope, u, lo, hi, segments, self._goal, _STEPS_EACH * q)
+        self._rooms.append(room)
+        self.made.append(int(np.count_nonzero(slot >= 0)) * q)
+        self.steps.append(steps)
+        return places[~filling], u[~filling]
+
+    def _room(self) -> NDArray[Any]:
+        """Memory for the rows of a part, that of one that has been solved where there is any."""
+        try:
+            return self._rooms.pop()
+        except IndexError:
+            return self._entries.room(self._size)
