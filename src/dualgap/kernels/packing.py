@@ -217,6 +217,11 @@ class KeptNonzeros:
 
     Finding them takes 0.1 microseconds a row of 54 features, a dozen of which are not zero, and 0.4 where the row comes
     from memory; copying takes 0.03.
+
+    Attributes
+    ----------
+    values, starts : ndarray
+        All nonzeros, row after row, and where those of each row begin.
     """
 
     def __init__(self, X: NDArray[Any], counts: NDArray[np.int64], scale: Any, dtype: np.dtype[Any], threads: int):

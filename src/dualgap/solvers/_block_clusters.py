@@ -20,12 +20,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualgap.solvers._block_layout import Local, arrange, gathered
-from dualgap.solvers._block_leap import leaping_steps
+from dualgap.kernels.threads import share
+from dualgap.solvers._block_layout import Local, block_on_demand, gathered
+from dualgap.solvers._block_leap import STEPS_EACH, leaping_steps
 from dualgap.solvers._block_select import thresholds
 from dualgap.solvers._block_vector import STRIDE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from dualgap.kernels.entries import Entries
@@ -42,8 +45,8 @@ _AT_A_TIME = 8192
 # Variables drawn at random to find out whether many of them move, and the share from which on clusters pay: of covtype
 # 0.6 move (a quarter less time), of mnist 0.47 (12 % more), of a9a 0.46 (hardly any), of ijcnn1 0.25 (up to 20 % more).
 _PROBE, _WORTH = 1024, 0.55
-# Steps a variable of a part at most: what a block takes between two looks.
-_STEPS_EACH = 20
+# Parts a thread solves between two looks at limits and callbacks: some 10 milliseconds.
+_PARTS_EACH = 4
 
 
 class Clusters:
@@ -56,7 +59,7 @@ class Clusters:
     points : ndarray of intp
         The point of each variable.
     local : Local
-        All variables at the start; `solve` writes to their values.
+        All variables at the start; `solve` writes to their `u`.
     diagonal : ndarray
         Of H.
     n_groups : int
@@ -67,13 +70,9 @@ class Clusters:
     Attributes
     ----------
     parts : list of ndarray of intp
-        The variables of each part.
+        The variables of each part, in order.
     violation : float
         That of the start.
-    steps : list of int
-        Pair steps that each part took, in the order in which they were solved.
-    made : list of int
-        Kernel entries made for each.
     """
 
     def __init__(
@@ -94,11 +93,8 @@ class Clusters:
         filling = STRIDE * (n_groups + 1)
         rows = min(_PART, int(entries.largest_block() / np.sqrt(entries.threads)), entries.most_on_demand())
         self._size, self._most = rows**2, rows - filling
-        # Threads append and take, which is one operation each; sums would not be.
-        self._rooms: list[NDArray[Any]] = []
+        self._rooms: list[NDArray[Any]] = []  # not in use at the moment
         self.parts: list[NDArray[np.intp]] = []
-        self.steps: list[int] = []
-        self.made: list[int] = []
 
     def worth(self) -> bool:
         """Whether this start pays: enough variables, rows on demand, and many variables that move in a small sample."""
@@ -106,8 +102,9 @@ class Clusters:
         if self._most < _PROBE or n < _PARTS_LEAST * self._most:
             return False
         some = np.sort(self._generator.choice(n, _PROBE, replace=False))
-        places, u = self._solution(some)
-        return bool(np.count_nonzero(u != self._local.u[places]) >= _WORTH * some.size)
+        u, _, made = self._solution(some)
+        self._entries.count(made)
+        return bool(np.count_nonzero(u != self._local.u[some]) >= _WORTH * some.size)
 
     def divide(self) -> None:
         """Find the parts."""
@@ -118,18 +115,17 @@ class Clusters:
             here = slice(begin, begin + _AT_A_TIME)
             nearest[here] = self._entries_of(medoids, self._points[here]).argmax(axis=0)
         for cluster in range(medoids.size):
-            members = np.flatnonzero(nearest == cluster)
-            pieces = -(-members.size // self._most)
-            if pieces > 1:
-                members = self._generator.permutation(members)
-            self.parts += np.array_split(members, max(pieces, 1))
+            members = self._generator.permutation(np.flatnonzero(nearest == cluster))
+            pieces = -(-members.size // self._most)  # none of a cluster whose middle is that of another, too
+            self.parts += [np.sort(piece) for piece in np.array_split(members, pieces)] if pieces else []
         self.parts.sort(key=lambda part: -part.size)  # the largest should not be what is left at the end
 
     def _medoids(self, count: int) -> NDArray[np.intp]:
         """Points in the middle of so many clusters, found in a sample."""
         n = self._points.size
         sample = self._points[self._generator.choice(n, min(n, _SAMPLED * count), replace=False)]
-        distance = -np.log(self._entries_of(sample, sample))
+        distance = self._entries_of(sample, sample)
+        np.negative(np.log(distance, out=distance), out=distance)
         middle = np.arange(count)  # the sample is in random order
         for _ in range(_ROUNDS):
             nearest = distance[middle].argmin(axis=0)
@@ -148,32 +144,48 @@ class Clusters:
         self._entries.block(rows, columns, entries, keep=False)
         return entries
 
-    def solve(self, first: int, number: int) -> None:
-        """Solve one part, counted from the first of a turn; threads may do so side by side."""
-        places, u = self._solution(self.parts[first + number])
-        self._local.u[places] = u
+    def solve(self) -> Iterator[int]:
+        """Solve the parts, some at a time; yields the pair steps that these took, so that limits can be looked at."""
+        some = _PARTS_EACH * self._entries.threads
+        for first in range(0, len(self.parts), some):
+            yield self._solve(self.parts[first : first + some])
 
-    def _solution(self, chosen: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """Variables and their values where these alone may move."""
-        places, filling, segments = arrange(chosen, self._local.group, self._n_groups)
-        q = places.size
-        maker = self._entries.row_maker(self._points[places], lasting=False)
-        assert maker is not None  # parts are no larger
-        part = Local(*(array[chosen] for array in self._local.arrays))
-        low, high, _ = thresholds(*part.arrays, self._n_groups)
-        dtype = self._entries.dtype
-        slope, slot = np.empty(q, dtype=dtype), np.full(q, -1, dtype=np.int64)
-        u, lo, hi = gathered(*self._local.arrays, 0.5 * (low + high), places, filling, slope)
+    def _solve(self, parts: list[NDArray[np.intp]]) -> int:
+        """Solve parts side by side; returns the pair steps taken."""
+        steps, made = np.zeros(len(parts), dtype=np.int64), np.zeros(len(parts), dtype=np.int64)
+
+        def solve(number: int) -> None:
+            part = parts[number]
+            self._local.u[part], steps[number], made[number] = self._solution(part)
+
+        share(solve, len(parts), self._entries.threads)
+        self._entries.count(int(made.sum()))
+        return int(steps.sum())
+
+    def _solution(self, part: NDArray[np.intp]) -> tuple[NDArray[np.float64], int, int]:
+        """Values of variables that alone may move, the steps to them, and the kernel entries made for these."""
+        local = Local(*(array[part] for array in self._local.arrays))
+        low, high, _ = thresholds(*local.arrays, self._n_groups)
         room = self._room()
-        rows = room[: q * q].reshape(q, q), slot, self._diagonal[places].astype(dtype), maker
-        steps = leaping_steps(rows, slope, u, lo, hi, segments, self._goal, _STEPS_EACH * q)
+        block = block_on_demand(
+            self._entries, self._points, self._diagonal, part, np.arange(part.size), local, self._n_groups,
+            lambda q: room[: q * q].reshape(q, q), lasting=False,
+        )  # fmt: skip
+        assert block is not None  # parts are small enough
+        q, places = block.places.size, block.places[~block.filling]
+        slope = np.empty(q, dtype=self._entries.dtype)
+        u, lo, hi = gathered(*local.arrays, 0.5 * (low + high), block.places, block.filling, slope)
+        rows = block.matrix, block.slot, block.diagonal, block.maker
+        steps = leaping_steps(rows, slope, u, lo, hi, block.segments, self._goal, STEPS_EACH * q)
         self._rooms.append(room)
-        self.made.append(int(np.count_nonzero(slot >= 0)) * q)
-        self.steps.append(steps)
-        return places[~filling], u[~filling]
+        local.u[places] = u[~block.filling]
+        return local.u, steps, block.made * q
 
     def _room(self) -> NDArray[Any]:
-        """Memory for the rows of a part, that of one that has been solved where there is any."""
+        """Memory for the rows of a part, that of one that has been solved where there is any.
+
+        Another thread may take the last between a look and a grasp.
+        """
         try:
             return self._rooms.pop()
         except IndexError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from dualgap.solvers._block_vector import STRIDE
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dualgap.kernels.entries import Entries
     from dualgap.problem import DualQP
 
 
@@ -62,6 +64,46 @@ class Block:
         """Where each variable of the active set lies, in a block that holds them all."""
         held = np.flatnonzero(~self.filling)
         return held[np.argsort(self.places[held])]
+
+
+def block_on_demand(
+    entries: Entries,
+    points: NDArray[np.intp],
+    diagonal: NDArray[np.float64],
+    active: NDArray[np.intp],
+    chosen: NDArray[np.intp],
+    local: Local,
+    n_groups: int,
+    square: Callable[[int], NDArray[Any]],
+    *,
+    lasting: bool,
+) -> Block | None:
+    """A block whose rows are made as steps need them; None where it is better made at once.
+
+    Parameters
+    ----------
+    entries : Entries
+        What makes the kernel's entries.
+    points, diagonal : ndarray
+        The point of each variable of the problem, and the diagonal of H.
+    active, chosen : ndarray of intp
+        Variables of the problem, and the places of the block's among them.
+    local : Local
+        The active variables.
+    n_groups : int
+        Groups of the constraints.
+    square : callable
+        Memory for so many rows and columns.
+    lasting : bool
+        Whether the block keeps what its rows are made of.
+    """
+    places, filling, segments = arrange(chosen, local.group, n_groups)
+    variables = active[places]
+    maker = entries.row_maker(points[variables], lasting=lasting)
+    if maker is None:
+        return None
+    slot, own = np.full(places.size, -1, dtype=np.int64), diagonal[variables].astype(entries.dtype)
+    return Block(places, filling, segments, square(places.size), slot, own, maker)
 
 
 def arrange(

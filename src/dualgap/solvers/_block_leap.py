@@ -22,6 +22,8 @@ import numpy as np
 from dualgap.kernels.row_on_demand import need_row
 from dualgap.solvers._block_pairs import steps
 
+# Steps between two looks at limits and callbacks: so many a variable of a block of 2048 are some 10 milliseconds.
+STEPS_EACH = 20
 # Steps between two leaps: a quarter of the variables, half of which have then moved; fewer than the least are no way.
 # The first is after twice as many: up to then variables go to their bounds, and there is no valley.
 _EVERY, _EVERY_LEAST = 4, 64

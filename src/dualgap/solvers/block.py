@@ -35,7 +35,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,7 +43,6 @@ from dualgap.certificate import exact_gradient, start_gradient
 from dualgap.constraints import grouped_start
 from dualgap.kernels.entries import Entries
 from dualgap.kernels.row_cache import add_rows
-from dualgap.kernels.threads import share
 from dualgap.problem import check_objective
 from dualgap.result import Outcome, Snapshot, Status
 from dualgap.solvers import _block_pairs as pairs
@@ -52,8 +50,17 @@ from dualgap.solvers._augmented import MOST_FREE, cholesky, newton_change
 from dualgap.solvers._block_clusters import Clusters
 from dualgap.solvers._block_coupling import Coupling
 from dualgap.solvers._block_growing import GrowingBlock
-from dualgap.solvers._block_layout import Block, Local, arrange, gathered, in_scale, no_groups, orient
-from dualgap.solvers._block_leap import leaping_steps
+from dualgap.solvers._block_layout import (
+    Block,
+    Local,
+    arrange,
+    block_on_demand,
+    gathered,
+    in_scale,
+    no_groups,
+    orient,
+)
+from dualgap.solvers._block_leap import STEPS_EACH, leaping_steps
 from dualgap.solvers._block_rounding import NOISE_SHARE, Rounding
 from dualgap.solvers._block_select import gap_terms, select, thresholds
 from dualgap.solvers._block_together import Together
@@ -93,11 +100,7 @@ _GROW, _SLACK, _ALL = 1.3, 2048, 0.7
 # looked at again: changes shrink from round to round. The certificate looks at them all, and sent no run back for
 # them with 1 (with 2.5: 4 % more entries on letter, 15 % on ijcnn1, C=32).
 _FAR = 1.0
-# Clusters a thread solves between two looks at limits and callbacks: some 10 milliseconds.
-_PARTS_EACH = 4
-# Steps between two looks at limits and callbacks: 20 a variable of the block are some 10 milliseconds.
-_STEPS_EACH = 20
-# The same with coupled constraints, where the free variables then take a Newton step together.
+# Steps a variable with coupled constraints, after which the free variables take a Newton step together.
 _STEPS_COUPLED = 2
 
 
@@ -230,9 +233,11 @@ class _Run:
 
     def outermost(self) -> Outcome:
         """Solve active sets until the goal is met."""
-        fresh, asked = not np.any(self.u) and not self.from_clusters(), 0.0
-        if self.stopped:
-            return self.outcome(Status.STOPPED)
+        fresh, asked = not np.any(self.u), 0.0
+        if fresh and self.from_clusters():
+            fresh = False
+            if self.stopped:
+                return self.outcome(Status.STOPPED)
         least, waited = np.inf, 0
         while True:
             low, high, violation = thresholds(self.gradient, self.u, self.lo, self.hi, self.group, self.n_groups)
@@ -327,12 +332,8 @@ class _Run:
         if self.tell(clusters.violation, complete=True):
             return True
         clusters.divide()
-        threads, total = self.entries.threads, len(clusters.parts)
-        for first in range(0, total, _PARTS_EACH * threads):
-            share(partial(clusters.solve, first), min(_PARTS_EACH * threads, total - first), threads)
-            self.entries.count(sum(clusters.made))
-            clusters.made.clear()
-            self.iterations = sum(clusters.steps)
+        for steps in clusters.solve():
+            self.iterations += steps
             if self.tell(np.nan, complete=False, known=False):
                 return True
         moved = np.flatnonzero(self.u)
@@ -506,13 +507,10 @@ class _Run:
         """
         if self.signed or not self.coupling.empty:
             return None
-        places, filling, segments = arrange(chosen, local.group, self.n_groups)
-        variables = active[places]
-        maker = self.entries.row_maker(self.problem.index[variables], lasting=lasting)
-        if maker is None:
-            return None
-        slot, diagonal = np.full(places.size, -1, dtype=np.int64), self.diagonal[variables].astype(self.dtype)
-        return Block(places, filling, segments, self.square(places.size), slot, diagonal, maker)
+        return block_on_demand(
+            self.entries, self.problem.index, self.diagonal, active, chosen, local, self.n_groups, self.square,
+            lasting=lasting,
+        )  # fmt: skip
 
     def improve(
         self, block: Block | GrowingBlock, local: Local, middle: NDArray[np.float64], goal: float
@@ -522,7 +520,7 @@ class _Run:
         slope = np.empty(places.size, dtype=self.dtype)
         u, lo, hi = gathered(*local.arrays, middle, places, block.filling, slope)
         before = u.copy()
-        most = (_STEPS_EACH if self.coupling.empty else _STEPS_COUPLED) * places.size
+        most = (STEPS_EACH if self.coupling.empty else _STEPS_COUPLED) * places.size
         if self.options.max_iter >= 0:
             most = min(most, self.options.max_iter - self.iterations)
         if isinstance(block, GrowingBlock):
