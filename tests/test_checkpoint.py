@@ -12,15 +12,18 @@ import time
 import warnings
 from pathlib import Path
 
+import numba as nb
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from numba.core.event import Listener, install_listener
 
 import dualgap
 from dualgap import atomic
 from dualgap.checkpoint import Checkpoint, CheckpointError, CheckpointWarning, State
 from dualgap.fingerprint import fingerprint, problem_fingerprint
 from dualgap.interrupts import Interrupts
+from dualgap.l1svm import solve_l1_svm
 from dualgap.result import Event, History, Status
 
 HERE = Path(__file__).parent
@@ -338,6 +341,66 @@ def test_other_threads_and_ignored_signals_are_left_alone():
         assert seen == [signal.default_int_handler]
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+class CtrlC(Listener):
+    """Ctrl-C in the middle of each of this process's compilations."""
+
+    def on_start(self, event):
+        signal.raise_signal(signal.SIGINT)
+
+    def on_end(self, event):
+        pass
+
+
+@pytest.mark.parametrize("keyboard", [False, True])
+def test_an_interrupt_waits_for_the_end_of_a_compilation(keyboard):
+    @nb.njit
+    def inner(x):
+        return 2.0 * x
+
+    @nb.njit
+    def compiled(x):
+        return inner(x) + 1.0
+
+    def interrupted():
+        with Interrupts(keyboard=keyboard) as interrupts:
+            if keyboard:
+                signal.raise_signal(signal.SIGINT)  # the first is noted, and the second raises
+                assert interrupts.pending
+            compiled(1.0)
+
+    with install_listener("numba:compile", CtrlC()), pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert len(compiled.signatures) == len(inner.signatures) == 1
+    assert compiled(1.0) == 3.0
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize("run", ["solve", "minimize", "l1"])
+def test_no_call_is_left_with_a_function_half_compiled(run):
+    """Each of the public doors; what is compiled within is the callback's."""
+
+    @nb.njit
+    def compiled(x):
+        return x + 1.0
+
+    def callback(_):
+        with install_listener("numba:compile", CtrlC()):
+            compiled(1.0)
+
+    X, y = np.eye(6)[:, :4], np.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0])
+    calls = {
+        "solve": lambda: dualgap.solve(
+            dualgap.build("c_svc", dualgap.make_gram(X, dualgap.Kernel("rbf", gamma=1.0)), y), callback=callback
+        ),
+        "minimize": lambda: dualgap.minimize({"name": "logistic", "y": y}, X, "l2", callback=callback),
+        "l1": lambda: solve_l1_svm(X, y, callback=callback),
+    }
+    with pytest.raises(KeyboardInterrupt):
+        calls[run]()
+    assert len(compiled.signatures) == 1
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 @pytest.mark.parametrize("solver", ["smo", "block", "ipm"])

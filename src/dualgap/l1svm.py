@@ -34,6 +34,7 @@ import scipy.sparse as sp
 from dualgap._l1_search import Search
 from dualgap.composite import Composite
 from dualgap.composite_certificate import certify_composite
+from dualgap.interrupts import interruptible
 from dualgap.losses import Hinge, SquaredHinge
 from dualgap.operators import as_operator
 from dualgap.regularisers import Penalty
@@ -80,6 +81,7 @@ class L1Result:
     history: History = field(repr=False)
 
 
+@interruptible
 def solve_l1_svm(
     X: Any,
     y: NDArray[np.float64],

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dualgap.composite import Composite, Descent, Progress
+from dualgap.interrupts import interruptible
 from dualgap.losses import make_loss
 from dualgap.operators import as_operator
 from dualgap.regularisers import make_regulariser
@@ -172,6 +173,7 @@ def minimize(
     )
 
 
+@interruptible
 def minimize_composite(
     problem: Composite,
     x0: NDArray[np.float64] | None = None,
