@@ -116,13 +116,14 @@ def test_a_callable_kernel_has_entries_too():
 
 
 def test_rows_are_kept_where_entries_are_dear_and_the_budget_holds_them():
-    cheap = make_gram(DEAR[:, :3], RBF, kind="cached")
+    dear = np.random.default_rng(0).uniform(size=(N, 2000))  # for a matrix unit, too, which makes those of 200 cheap
+    cheap = make_gram(dear[:, :3], RBF, kind="cached")
     assert cheap.kept_rows is None or not fused.AVAILABLE
-    assert make_gram(DEAR, RBF, kind="cached").kept_rows.values.shape == (N, N)
-    assert make_gram(DEAR, RBF, kind="cached", cache_size=0.01).kept_rows is None
-    assert not Entries(make_gram(DEAR, RBF), "single", keep=False).rows_kept
+    assert make_gram(dear, RBF, kind="cached").kept_rows.values.shape == (N, N)
+    assert make_gram(dear, RBF, kind="cached", cache_size=0.01).kept_rows is None
+    assert not Entries(make_gram(dear, RBF), "single", keep=False).rows_kept
     # Kept rows are float32: nothing for whoever wants more.
-    assert not Entries(make_gram(DEAR, RBF), "double", keep=True).rows_kept
+    assert not Entries(make_gram(dear, RBF), "double", keep=True).rows_kept
 
 
 # -- several threads ---------------------------------------------------------------------------------------------
