@@ -20,7 +20,7 @@ from dualgap.problem import DualQP
 from dualgap.run import choose
 from dualgap.solvers import block
 from dualgap.solvers._block_select import gap_terms, select, thresholds
-from dualgap.solvers._block_vector import STRIDE, move, partner
+from dualgap.solvers._block_vector import GROWS, SHRINKS, STRIDE, move, partner
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from oracles import clarabel_solution, dense_hessian
@@ -32,22 +32,26 @@ HUGE = 1e30
 
 
 @nb.njit
-def move_all(slope, K, i, L, j, step, up, low, start, count, values, places):
-    move(slope, K, i, L, j, step, up, low, start, count, values, places)
+def move_all(slope, K, i, L, j, step, ways, start, count, values, places):
+    move(slope, K, i, L, j, step, ways, start, count, values, places)
 
 
 @nb.njit
-def best_partner(slope, K, i, diagonal, own, low, threshold, start, count):
-    return partner(slope, K, i, diagonal, own, low, threshold, start, count)
+def best_partner(slope, K, i, diagonal, own, ways, threshold, start, count):
+    return partner(slope, K, i, diagonal, own, ways, threshold, start, count)
 
 
 def vectors(rng, n, dtype):
-    """Slopes with many equal numbers, and penalties that bar about half of the ways."""
+    """Slopes with many equal numbers, and about half of the ways open."""
     slope = rng.integers(-4, 5, size=n).astype(dtype)
-    up = np.where(rng.uniform(size=n) < 0.5, 0.0, HUGE).astype(dtype)
-    low = np.where(rng.uniform(size=n) < 0.5, 0.0, -HUGE).astype(dtype)
-    up[rng.integers(n)] = low[rng.integers(n)] = 0.0
-    return slope, up, low
+    ways = rng.integers(0, 4, size=n).astype(np.uint8)
+    ways[rng.integers(n)] |= GROWS
+    ways[rng.integers(n)] |= SHRINKS
+    return slope, ways
+
+
+def every_way(n):
+    return np.full(n, GROWS | SHRINKS, dtype=np.uint8)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -57,17 +61,19 @@ def test_move_equals_numpy(dtype):
         n, count = 5 * STRIDE, int(rng.integers(1, 4)) * STRIDE
         start = int(rng.integers(0, 3)) * STRIDE
         K = rng.integers(-3, 4, size=(4, n)).astype(dtype)
-        slope, up, low = vectors(rng, n, dtype)
+        slope, ways = vectors(rng, n, dtype)
         i, j = rng.integers(4, size=2)
         step = dtype(rng.integers(-2, 3))
         expected = slope.copy()
         part = slice(start, start + count)
         expected[part] += step * (K[i] - K[j])[part]
         values, places = np.empty(2, dtype=dtype), np.empty(2, dtype=np.int64)
-        up[part][0] = low[part][-1] = 0.0
-        move_all(slope, K.ravel(), i * n, K.ravel(), j * n, step, up, low, start, count, values, places)
+        ways[part][0] |= GROWS
+        ways[part][-1] |= SHRINKS
+        move_all(slope, K.ravel(), i * n, K.ravel(), j * n, step, ways, start, count, values, places)
         assert np.array_equal(slope, expected)  # whole numbers: nothing rounds
-        grow, shrink = (expected + up)[part], (expected + low)[part]
+        grow = np.where(ways & GROWS, expected, HUGE)[part]
+        shrink = np.where(ways & SHRINKS, expected, -HUGE)[part]
         assert list(values) == [grow.min(), shrink.max()]
         assert list(places) == [start + grow.argmin(), start + shrink.argmax()]  # the first of equal ones
 
@@ -75,28 +81,28 @@ def test_move_equals_numpy(dtype):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_first_of_equal_extremes_is_found_wherever_it_lies(dtype):
     n = 4 * STRIDE
-    K, nothing = np.zeros((1, n), dtype=dtype), np.zeros(n, dtype=dtype)
+    K, ways = np.zeros((1, n), dtype=dtype), every_way(n)
     for first in (0, 1, 15, 16, STRIDE - 1, STRIDE, 2 * STRIDE + 17, n - 1):
         slope = np.zeros(n, dtype=dtype)
         slope[first:] = 1.0
         values, places = np.empty(2, dtype=dtype), np.empty(2, dtype=np.int64)
-        move_all(slope, K.ravel(), 0, K.ravel(), 0, dtype(0.0), nothing, nothing, 0, n, values, places)
+        move_all(slope, K.ravel(), 0, K.ravel(), 0, dtype(0.0), ways, 0, n, values, places)
         assert (values[1], places[1]) == (1.0, first)
-        move_all(-slope, K.ravel(), 0, K.ravel(), 0, dtype(0.0), nothing, nothing, 0, n, values, places)
+        move_all(-slope, K.ravel(), 0, K.ravel(), 0, dtype(0.0), ways, 0, n, values, places)
         assert (values[0], places[0]) == (-1.0, first)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_no_variables_have_no_extremes_and_undefined_ones_a_place_all_the_same(dtype):
     n = 2 * STRIDE
-    K, nothing, slope = np.zeros((1, n), dtype=dtype), np.zeros(n, dtype=dtype), np.ones(n, dtype=dtype)
+    K, ways, slope = np.zeros((1, n), dtype=dtype), every_way(n), np.ones(n, dtype=dtype)
     values, places = np.empty(2, dtype=dtype), np.full(2, -1)
-    move_all(slope, K.ravel(), 0, K.ravel(), 0, dtype(1.0), nothing, nothing, n, 0, values, places)
+    move_all(slope, K.ravel(), 0, K.ravel(), 0, dtype(1.0), ways, n, 0, values, places)
     assert values[0] > HUGE
     assert values[1] < -HUGE
     assert list(places) == [n, n]
     slope[STRIDE:] = np.nan
-    move_all(slope, K.ravel(), 0, K.ravel(), 0, dtype(1.0), nothing, nothing, STRIDE, STRIDE, values, places)
+    move_all(slope, K.ravel(), 0, K.ravel(), 0, dtype(1.0), ways, STRIDE, STRIDE, values, places)
     assert list(places) == [STRIDE, STRIDE]
 
 
@@ -108,17 +114,17 @@ def test_partner_is_as_good_as_the_best_to_the_reciprocals_accuracy(dtype):
         A = rng.normal(size=(n, 6)) * 10.0 ** rng.uniform(-3, 3)
         K = (A @ A.T).astype(dtype)
         diagonal = np.diag(K).copy()
-        slope, _, low = rng.normal(size=n).astype(dtype), None, vectors(rng, n, dtype)[2]
+        slope, ways = rng.normal(size=n).astype(dtype), vectors(rng, n, dtype)[1]
         part = slice(start, start + count)
-        low[part][np.argmax(slope[part])] = 0.0
+        ways[part][np.argmax(slope[part])] |= SHRINKS
         i = int(rng.integers(start, start + count))
         m = slope[part].min()
-        found = best_partner(slope, K.ravel(), i * n, diagonal, diagonal[i], low, m, start, count)
+        found = best_partner(slope, K.ravel(), i * n, diagonal, diagonal[i], ways, m, start, count)
         ends = diagonal[i].astype(np.float64) + diagonal
         curvature = np.maximum(ends - 2.0 * K[i], 1e-6 * ends)
-        gain = np.where(low == 0.0, np.maximum(slope - m, 0.0).astype(np.float64) ** 2 / curvature, -1.0)
+        gain = np.where(ways & SHRINKS, np.maximum(slope - m, 0.0).astype(np.float64) ** 2 / curvature, -1.0)
         assert start <= found < start + count
-        assert low[found] == 0.0
+        assert ways[found] & SHRINKS
         assert gain[found] >= 0.96 * gain[part].max()
 
 
@@ -127,9 +133,10 @@ def test_of_equal_partners_the_first_is_taken_and_barred_ones_never(dtype):
     n = 3 * STRIDE
     K, diagonal, slope = np.eye(n, dtype=dtype), np.ones(n, dtype=dtype), np.ones(n, dtype=dtype)
     for first in (1, 17, STRIDE, 2 * STRIDE + 5, n - 1):
-        low = np.full(n, -HUGE, dtype=dtype)
-        low[first:] = 0.0
-        assert best_partner(slope, K.ravel(), 0, diagonal, diagonal[0], low, dtype(0.0), 0, n) == first
+        ways = np.full(n, GROWS, dtype=np.uint8)
+        ways[first:] |= SHRINKS
+        assert best_partner(slope, K.ravel(), 0, diagonal, diagonal[0], ways, dtype(0.0), 0, n) == first
+        assert best_partner(slope, K.ravel(), 0, dtype(1.0), diagonal[0], ways, dtype(0.0), 0, n) == first
 
 
 # -- thresholds and selection ------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from llvmlite import ir
 from llvmlite.binding import get_host_cpu_features
 from numba.core import cgutils, config, types
 
-INT32, INT64 = ir.IntType(32), ir.IntType(64)
+INT8, INT32, INT64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 
 
 def _features() -> str:

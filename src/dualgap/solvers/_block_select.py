@@ -42,6 +42,61 @@ def thresholds(gradient, u, lo, hi, group, n_groups):  # type: ignore[no-untyped
 
 
 @nb.njit(cache=True, nogil=True)
+def eagerness(gradient, u, lo, hi, group, middle, aside, least):  # type: ignore[no-untyped-def]
+    """How much each variable violates its group's threshold, and what is missing below 0; infinite where it is free.
+
+    Those below `least` join those that are `aside`, who are infinitely far from moving, as is what cannot move at all.
+    Returns how many are not aside and how many violate as well.
+    """
+    eager, near, violating = np.empty(u.size), 0, 0
+    for i in range(u.size):
+        slope = gradient[i] - middle[group[i] + 1]
+        grows = -slope if u[i] < hi[i] else -np.inf
+        shrinks = slope if u[i] > lo[i] else -np.inf
+        score = np.inf if (u[i] < hi[i]) & (u[i] > lo[i]) else max(grows, shrinks)
+        far = aside[i] | (score < least)
+        aside[i] = far
+        eager[i] = -np.inf if far else score
+        near += not far
+        violating += (score > 0.0) & (not far)
+    return eager, near, violating
+
+
+# Bits by which scores are told apart at a time.
+_BITS = 16
+
+
+@nb.njit(cache=True, nogil=True)
+def largest(scores, count):  # type: ignore[no-untyped-def]
+    """The places of the `count` largest scores in order, and of those as large as the last of them up to 2^-20.
+
+    The bits of a number, with the sign turned round, are in the order of the numbers: the least that is taken is found
+    by its first bits and then by the next, without sorting.
+    """
+    keys = (scores + 0.0).view(np.uint64)  # of one zero
+    sign, rest = np.uint64(1 << 63), np.uint64(64 - _BITS)
+    for i in range(keys.size):
+        keys[i] = ~keys[i] if keys[i] & sign else keys[i] | sign
+    found, wanted = np.uint64(0), count
+    for level in range(2):
+        shift = np.uint64(64 - _BITS * (level + 1))
+        bins = np.zeros(1 << _BITS, dtype=np.int64)
+        for i in range(keys.size):
+            bins[(keys[i] >> shift) & np.uint64((1 << _BITS) - 1)] += level == 0 or keys[i] >> rest == found
+        at = bins.size - 1
+        while at > 0 and bins[at] < wanted:
+            wanted -= bins[at]
+            at -= 1
+        found = (found << np.uint64(_BITS)) | np.uint64(at)
+    shift = np.uint64(64 - 2 * _BITS)
+    places, taken = np.empty(keys.size + 1, dtype=np.int64), 0
+    for i in range(keys.size):
+        places[taken] = i  # to be written over if it is not wanted
+        taken += keys[i] >> shift >= found
+    return places[:taken].copy()
+
+
+@nb.njit(cache=True, nogil=True)
 def select(gradient, u, lo, hi, group, middle, kept, want, chosen, mask):  # type: ignore[no-untyped-def]
     """Write at most `want` variables to `chosen`: the `kept` ones, then the worst violators of each group and side.
 

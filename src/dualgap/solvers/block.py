@@ -62,7 +62,7 @@ from dualgap.solvers._block_layout import (
 )
 from dualgap.solvers._block_leap import STEPS_EACH, leaping_steps
 from dualgap.solvers._block_rounding import NOISE_SHARE, Rounding
-from dualgap.solvers._block_select import gap_terms, select, thresholds
+from dualgap.solvers._block_select import eagerness, gap_terms, largest, select, thresholds
 from dualgap.solvers._block_together import Together
 
 if TYPE_CHECKING:
@@ -360,23 +360,18 @@ class _Run:
     def choose_active(self, middle: NDArray[np.float64], violation: float) -> NDArray[np.intp]:
         """Free variables, violators and those nearest to violating."""
         n = self.problem.n
-        slope = self.gradient - middle[self.group + 1]
-        may_grow, may_shrink = self.u < self.hi, self.u > self.lo
-        score = np.maximum(np.where(may_grow, -slope, -np.inf), np.where(may_shrink, slope, -np.inf))
-        score[may_grow & may_shrink] = np.inf
         if self.entries.rows_kept or self.only is not None:
             return np.arange(n)
-        if self.coupling.empty:
-            self.aside |= score < -_FAR * max(self.far, violation)
-            score[self.aside] = -np.inf  # their slopes are old
-        near = n - int(np.count_nonzero(self.aside))
-        violating = int(np.count_nonzero(score > 0.0))
+        # The slopes of those aside are old.
+        least = -_FAR * max(self.far, violation) if self.coupling.empty else -np.inf
+        eager, near, violating = eagerness(
+            self.gradient, self.u, self.lo, self.hi, self.group, middle, self.aside, least
+        )
         size = int(max(_GROW * violating, violating + min(_SLACK, n // 8)))
         if size > _ALL * n and near == n:
             return np.arange(n)
-        size = min(size, near)
-        # Those with the same score as the last of them are taken as well: in order, and without sorting.
-        return np.flatnonzero(score >= np.partition(score, n - size)[n - size])
+        chosen: NDArray[np.intp] = largest(eager, min(size, near))
+        return chosen
 
     def spread(self, active: NDArray[np.intp], before: NDArray[np.float64]) -> None:
         """Bring the gradient of the variables outside the active set up to date."""
