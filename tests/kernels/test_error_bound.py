@@ -98,6 +98,47 @@ def test_bounds_are_of_use(d, layout):
     assert off.max() > 0.0
 
 
+@pytest.mark.parametrize("block", [0, 4, 128])
+def test_terms_of_sparse_sums_are_rounded_as_often_as_is_said(block):
+    rng = np.random.default_rng(block)
+    X = sp.random(60, 20, density=0.3, format="csr", random_state=rng)
+    X.sort_indices()
+    most = np.zeros(20, dtype=np.int64)
+    for row in X:
+        # What `_tile_products.sparse_terms_summed` does, a sum being the features whose terms are in it.
+        rounded, total = np.zeros(20, dtype=np.int64), []
+        if block == 0:
+            for k in row.indices:
+                total.append(k)
+                rounded[total] += 1
+        for first in range(0, 20 if block else 0, block or 1):
+            chains = [total, []]
+            inside = [k for k in row.indices if first <= k < first + block]
+            for turn, k in enumerate(inside):
+                chains[turn % 2].append(k)
+                rounded[chains[turn % 2]] += 1
+            total = chains[0] + chains[1]
+            if inside:
+                rounded[total] += 1
+        most = np.maximum(most, rounded)
+    found = np.zeros(20, dtype=np.int64)
+    error_bound.most_roundings(X.indices, X.indptr, block, found)
+    np.testing.assert_array_equal(found, most)
+
+
+@needs_tiles
+def test_features_that_are_hardly_ever_zero_are_centred_among_sparse_ones():
+    rng = np.random.default_rng(0)
+    X = np.zeros((500, 60))
+    X[:, :5] = 10.0 + rng.normal(size=(500, 5))
+    X[np.arange(500), rng.integers(5, 60, size=500)] = 1.0
+    weights = rng.normal(size=500)
+    _, error = check(X, 0.1, weights)
+    X[:, :5] -= 10.0
+    _, less = check(X, 0.1, weights)
+    np.testing.assert_allclose(error, less, rtol=0.05)
+
+
 @needs_tiles
 def test_far_points_do_not_spoil_the_bound_of_others():
     rng = np.random.default_rng(0)

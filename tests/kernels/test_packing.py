@@ -55,14 +55,20 @@ def test_rows_that_are_not_side_by_side():
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("features", [5, 128, 300])
 @pytest.mark.parametrize("share", [0.0, 0.1, 1.0])
-def test_nonzeros_in_order_are_all_there_whatever_the_threads(threads, features, share):
+@pytest.mark.parametrize("centred", [False, True])
+def test_nonzeros_in_order_are_all_there_whatever_the_threads(threads, features, share, centred):
     rng = np.random.default_rng(features)
-    X = rng.normal(size=(400, features)) * (rng.random((400, features)) < share)
+    apart = rng.normal(size=(400, features))
+    centre = np.zeros(features)
+    if centred:  # halves, whose sums are exact
+        apart, centre = np.copysign(np.ceil(np.abs(apart)), apart), 0.5 * rng.integers(-3, 4, size=features)
+    apart *= rng.random((400, features)) < share
+    X = apart + centre
     points = rng.integers(400, size=389)
     counts = np.empty(400, dtype=np.int64)
-    packing.row_nonzeros(X, 0, 400, counts)
-    assert np.array_equal(counts, np.count_nonzero(X, axis=1))
-    values, which, starts = packing.nonzeros_in_order(X, counts, points, 2.0, np.dtype(np.float64), threads)
+    packing.row_nonzeros(X, centre, 0, 400, counts)
+    assert np.array_equal(counts, np.count_nonzero(apart, axis=1))
+    values, which, starts = packing.nonzeros_in_order(X, counts, points, centre, 2.0, np.dtype(np.float64), threads)
     blocks = -(-features // packing.FEATURES)
     rebuilt = np.zeros((-(-points.size // packing.SPARSE_ROWS) * packing.SPARSE_ROWS, features))
     for s in range(starts.size - 1):
@@ -72,7 +78,7 @@ def test_nonzeros_in_order_are_all_there_whatever_the_threads(threads, features,
         assert np.all(which[run] // packing.FEATURES == block)
         rebuilt[chunk * packing.SPARSE_ROWS + row, which[run]] = values[run]
     assert starts[-1] == values.size == counts[points].sum()
-    assert np.array_equal(rebuilt[: points.size], 2.0 * X[points])
+    assert np.array_equal(rebuilt[: points.size], 2.0 * apart[points])
     assert not rebuilt[points.size :].any()
 
 
@@ -81,10 +87,10 @@ def test_nonzeros_in_order_are_all_there_whatever_the_threads(threads, features,
 def test_kept_nonzeros_are_those_in_order(features, share, dtype):
     rng = np.random.default_rng(features)
     X = np.where(rng.uniform(size=(300, features)) < share, rng.normal(size=(300, features)), 0.0)
-    counts = np.count_nonzero(X, axis=1)
-    kept = packing.KeptNonzeros(X, counts, 1.5, np.dtype(dtype), 2)
+    counts, centre = np.count_nonzero(X, axis=1), np.zeros(features)
+    kept = packing.KeptNonzeros(X, counts, centre, 1.5, np.dtype(dtype), 2)
     for points in (np.arange(300), rng.integers(0, 300, size=100), np.array([7]), np.arange(0)):
-        expected = packing.nonzeros_in_order(X, counts, points, 1.5, np.dtype(dtype), 1)
+        expected = packing.nonzeros_in_order(X, counts, points, centre, 1.5, np.dtype(dtype), 1)
         for found, wanted in zip(kept.of(points), expected, strict=True):
             assert found.dtype == wanted.dtype
             np.testing.assert_array_equal(found, wanted)

@@ -22,7 +22,7 @@ def test_words_and_their_places(count, words, share):
     values, which, starts = nonzero_words(rows, points, words)
     plain = np.ascontiguousarray(rows[:, :words])
     counts = np.count_nonzero(plain, axis=1)
-    expected = nonzeros_in_order(plain, counts, points, np.int32(1), np.dtype(np.int32), 1)
+    expected = nonzeros_in_order(plain, counts, points, np.zeros(plain.shape[1]), np.int32(1), np.dtype(np.int32), 1)
     assert np.array_equal(starts, expected[2])
     assert np.array_equal(values[: starts[-1]], expected[0][: starts[-1]])
     assert np.array_equal(which[: starts[-1]], expected[1][: starts[-1]])

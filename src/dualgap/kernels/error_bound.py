@@ -148,11 +148,6 @@ def _relative(spread, reach, excess, points, spread_most, reach_most, excess_mos
     return found
 
 
-def sum_error(terms: int) -> float:
-    """Error of a sum of products with so many roundings a term, relative to ``|p| |q|``."""
-    return terms * UNIT / (1.0 - terms * UNIT)
-
-
 def spread_of_sums(product: float, exact_half: NDArray[np.float64]) -> NDArray[np.float64]:
     """Spreads of points where a product has an error of at most ``product * |p| |q|``."""
     return np.sqrt((product + 2.0 * UNIT) * (1.0 + 2.0 * product) * 2.0 * exact_half)
@@ -160,28 +155,116 @@ def spread_of_sums(product: float, exact_half: NDArray[np.float64]) -> NDArray[n
 
 def spread_in_order(X: NDArray[np.floating], centre: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
     """Spreads of dense points whose products are added up feature by feature."""
+    return _spread_of_dense(X, centre, scale, np.arange(X.shape[1], 0, -1))
+
+
+def spread_of_dense_nonzeros(
+    X: NDArray[np.floating], centre: NDArray[np.float64], scale: float, block: int
+) -> NDArray[np.float64]:
+    """Spreads of dense points of which only features that are not at the centre are added up: `most_roundings`."""
+    most = np.zeros(X.shape[1], dtype=np.int64)
+    _most_roundings_of_dense(X, centre, block, most)
+    return _spread_of_dense(X, centre, scale, most)
+
+
+def spread_of_nonzeros(
+    values: NDArray[np.floating],
+    which: NDArray[np.integer],
+    starts: NDArray[np.integer],
+    features: int,
+    scale: float,
+    block: int | None,
+) -> NDArray[np.float64]:
+    """Spreads of sparse points, whose terms are added up in the way of `most_roundings`.
+
+    Parameters
+    ----------
+    values, which, starts : ndarray
+        The nonzeros, their features, and where those of each point begin.
+    features : int
+        How many there are.
+    scale : float
+        What values are multiplied by.
+    block : int or None
+        Features of a block; None where all are added up in one chain.
+    """
+    most = np.zeros(features, dtype=np.int64)
+    most_roundings(which, starts, 0 if block is None else block, most)
+    found = np.empty(starts.size - 1)
+    _weighted_nonzeros(values, which, starts, scale, most + 2.0, found)
+    return _spread_from(found, most)
+
+
+def _spread_of_dense(
+    X: NDArray[np.floating], centre: NDArray[np.float64], scale: float, most: NDArray[np.int64]
+) -> NDArray[np.float64]:
     found = np.empty(X.shape[0])
-    _weighted_squares(X, centre, scale, found)
-    return np.sqrt(UNIT * (1.0 + 4.0 * X.shape[1] * UNIT) * found)
+    _weighted_squares(X, centre, scale, most + 2.0, found)
+    return _spread_from(found, most)
+
+
+def _spread_from(squares: NDArray[np.float64], most: NDArray[np.int64]) -> NDArray[np.float64]:
+    """From weighted squares of the features, with room for those of features that have been rounded themselves."""
+    return np.asarray(np.sqrt(UNIT * (1.0 + 4.0 * (int(most.max(initial=0)) + 2) * UNIT) * squares))
 
 
 @nb.njit(cache=True, nogil=True)
-def _weighted_squares(X, centre, scale, out):  # type: ignore[no-untyped-def]
-    """``sum_j (d - j + 1 + 2) p_j^2`` for every row, j from 1."""
-    features = X.shape[1]
+def _weighted_squares(X, centre, scale, weights, out):  # type: ignore[no-untyped-def]
+    """``sum_j weights_j p_j^2`` for every row."""
     for i in range(X.shape[0]):
         total = 0.0
-        for k in range(features):
+        for k in range(X.shape[1]):
             value = (X[i, k] - centre[k]) * scale
-            total += (features - k + 2) * value * value
+            total += weights[k] * value * value
         out[i] = total
 
 
-def roundings(most: int, features: int, block: int) -> int:
-    """Roundings of a term in a sum over sparse rows of at most so many nonzeros.
+@nb.njit(cache=True, nogil=True)
+def _weighted_nonzeros(values, which, starts, scale, weights, out):  # type: ignore[no-untyped-def]
+    """`_weighted_squares` of sparse rows."""
+    for i in range(starts.size - 1):
+        total = 0.0
+        for p in range(starts[i], starts[i + 1]):
+            value = np.float64(values[p]) * scale
+            total += weights[which[p]] * value * value
+        out[i] = total
 
-    Two chains take turns, so that a term is followed by half of the others (and one more in every block of features,
-    where their number is odd); after every block that has any the chains are joined.
+
+@nb.njit(cache=True, nogil=True)
+def most_roundings(which, starts, block, most):  # type: ignore[no-untyped-def]
+    """How often a term of each feature is rounded in a sum over one of some sparse rows, at most.
+
+    Within a block of features two chains take turns; after every block that has terms they are joined, and the next one
+    goes on from there. Without blocks (0) there is one chain. A term of a feature is rounded once itself and once
+    for every one that follows in its chain: the last features of a row hardly ever.
     """
-    blocks = min(-(-features // block), most)
-    return most // 2 + 2 * blocks + 2
+    for r in range(starts.size - 1):
+        _most_roundings_of_row(which, starts[r], starts[r + 1], block, most)
+
+
+@nb.njit(cache=True, nogil=True)
+def _most_roundings_of_dense(X, centre, block, most):  # type: ignore[no-untyped-def]
+    """`most_roundings` of rows of a dense matrix, without what is at the centre."""
+    which = np.empty(X.shape[1], dtype=np.int64)
+    for r in range(X.shape[0]):
+        count = 0
+        for k in range(X.shape[1]):
+            which[count] = k
+            count += X[r, k] != centre[k]
+        _most_roundings_of_row(which, 0, count, block, most)
+
+
+@nb.njit(cache=True, nogil=True)
+def _most_roundings_of_row(which, begin, end, block, most):  # type: ignore[no-untyped-def]
+    later, here, current = 0, 0, -1
+    for p in range(end - 1, begin - 1, -1):
+        k = which[p]
+        if block == 0:
+            rounded = end - p
+        else:
+            if k // block != current:
+                later += (here + 1) // 2 + 1 if here else 0
+                here, current = 0, k // block
+            here += 1
+            rounded = later + (here + 1) // 2 + 1
+        most[k] = max(most[k], rounded)
