@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
-from dualgap.kernels.threads import one_blas_thread, share, thread_count
+from dualgap.kernels.threads import one_blas_thread, share, share_in_order, thread_count
 
 
 @given(st.integers(0, 60), st.integers(1, 8))
@@ -21,6 +21,18 @@ def test_every_piece_once(pieces, threads):
     done = []
     share(done.append, pieces, threads)
     assert sorted(done) == list(range(pieces))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_results_are_merged_in_order_whoever_is_first(threads):
+    merged = []
+
+    def task(piece):
+        time.sleep(0.003 if piece % 3 == 0 else 0.0)
+        return piece, f"result {piece}"
+
+    share_in_order(task, merged.append, 20, threads)
+    assert merged == [(piece, f"result {piece}") for piece in range(20)]
 
 
 def test_pieces_go_to_several_threads():

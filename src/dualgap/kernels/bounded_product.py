@@ -51,10 +51,10 @@ def bounded_product(
     """
     bound = gram.entry_error()
     assert bound is not None
-    product, error = np.zeros(rows.size), np.zeros(rows.size)
+    error = np.zeros(rows.size)
     used = np.flatnonzero(weights)
     if used.size == 0 or rows.size == 0:
-        return product, error
+        return np.zeros(rows.size), error
     # A power of two: weights between 0 and 1 keep all their digits in float32.
     scale = 2.0 ** np.ceil(np.log2(np.abs(weights[used]).max()))
     scaled = np.zeros(weights.size)
@@ -62,8 +62,10 @@ def bounded_product(
     here = strips is not None and strips.cover(used, rows) and not np.any(weights[rows])
     parts = [used] if here else by_distance(used, bound)
     single = strips if strips is not None and here else packing_nothing(gram)
-    product, travel = sided(single.accumulate_groups, parts, None, scaled, rows)
-    for part, far in zip(parts, travel, strict=True):
+    outs = sides(single.accumulate_groups, parts, None, scaled, rows)
+    above, below = outs[::2], outs[1::2]
+    product = (above - below).sum(axis=0)
+    for part, far in zip(parts, above + below, strict=True):
         error += far * bound.relative(rows, part)
     factor = scale * bound.corrections(rows)
     product *= factor
@@ -72,14 +74,14 @@ def bounded_product(
     return product, error
 
 
-def sided(
+def sides(
     add: AddGroups,
     parts: Sequence[NDArray[np.intp]],
     points: NDArray[np.intp] | None,
     delta: NDArray[np.float64],
     rows: NDArray[np.intp],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """``K[rows, points] @ delta``, and for each part of the points the same with absolute values of delta.
+) -> NDArray[np.float64]:
+    """``K[rows, points] @ |delta|`` over the points with positive and with negative delta of each part, two rows each.
 
     Parameters
     ----------
@@ -99,8 +101,7 @@ def sided(
         for side in (part[delta[part] > 0.0], part[delta[part] < 0.0]):
             groups.append((side if points is None else points[side], np.abs(delta[side])))
     add(list(outs), groups, rows)
-    above, below = outs[::2], outs[1::2]
-    return (above - below).sum(axis=0), above + below
+    return outs
 
 
 def packing_nothing(gram: FusedGram) -> FusedGram:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from dualgap.kernels.memory import aligned, within
 from dualgap.kernels.mirror import mirror
 from dualgap.kernels.packing import SPARSE_ROWS
 from dualgap.kernels.row_on_demand import most_on_demand, row_maker
-from dualgap.kernels.symmetric import symmetric_product
+from dualgap.kernels.symmetric import symmetric_products
 from dualgap.kernels.threads import share, share_parts, thread_count
 from dualgap.kernels.tile_counter import APART, take_dense, take_sparse
 from dualgap.kernels.tile_source import TileSource, even_step, is_sparse, pack_columns, rows_from
@@ -36,12 +37,15 @@ _SINGLE_EXPONENT = 1000.0
 # Packed columns are kept up to this part of the budget, each choice of them.
 PACKED_SHARE = 8
 # Multiplications that are done without a look at interrupts, a tenth of a second of two threads, and tiles of columns
-# that a thread takes at a time: with fewer two threads disturb each other, with more one waits for the other's last.
+# that a thread takes at a time at most: with fewer two threads disturb each other.
 _UNBROKEN, _TAKEN = 3e10, 8
 # Bytes of columns packed at a time where the packed matrix is not kept: half a second-level cache.
 _SCRATCH_BYTES = 1_000_000
 # Multiplications of a symmetric block from which on making half of it is faster than all: about two milliseconds.
 _WORTH_HALVING = 5e7
+# The same of float32 entries, whose other rows take a pass of their own: some three milliseconds (20 000 points, cadata
+# 74 ms to 47, ijcnn1 125 to 77, covtype 96 to 69).
+_WORTH_HALVING_SINGLE = 1e9
 # Multiplications of such a block that is stored from which on copying the other half is faster (`kernels.mirror`): 360
 # points with 16 features take 0.13 ms either way, 2048 2.7 in place of 3.2, with 54 features 4.7 in place of 6.7.
 _WORTH_MIRRORING = 5e6
@@ -268,29 +272,13 @@ class FusedGram:
         """`accumulate` for groups of points with weights, each into sums of its own: the same work as all in one."""
         if rows is not None and len(rows) == self.n and np.array_equal(rows, self._all):
             rows = None
-        self.evaluations += sum(len(points) for points, _ in groups) * (self.n if rows is None else len(rows))
-        self._contract(self._single, outs, groups, rows)
+        self.evaluations += self._multiply(self._single, outs, groups, rows, _WORTH_HALVING_SINGLE)
 
     def exact(self, weights: NDArray[np.float64], rows: NDArray[np.intp] | None = None) -> NDArray[np.float64]:
         """``K[rows] @ weights`` in float64 throughout."""
         out = np.zeros(self.n if rows is None else len(rows))
         used = np.flatnonzero(weights)
-        source = self._proof_source()
-        wanted = self._all if rows is None else rows
-        # The matrix unit has no such loops, and wide data are packed by tiles of their own.
-        halved = used.size**2 * source.entry_cost >= _WORTH_HALVING
-        if not halved or isinstance(source, MatrixSource) or source.wide or not _in_order(rows):
-            self._contract(source, [out], [(used, weights[used])], rows)
-            return out
-        inside = weights[wanted] != 0.0
-        if np.count_nonzero(inside) < used.size:
-            self._contract(source, [out], [(used, weights[used])], rows)
-            return out
-        # All points with weights are among the rows: their block is symmetric.
-        out[inside] = symmetric_product(source, used, weights[used], self.threads)
-        others = np.zeros(out.size - used.size)
-        self._contract(source, [others], [(used, weights[used])], wanted[~inside])
-        out[~inside] = others
+        self._multiply(self._proof_source(), [out], [(used, weights[used])], rows, _WORTH_HALVING)
         return out
 
     def _proof_source(self) -> Source:
@@ -314,6 +302,54 @@ class FusedGram:
         other._single = self._exact_source() if isinstance(proof, MatrixSource) else proof
         other.dtype, other._proof = np.dtype(np.float64), []
         return other
+
+    def _multiply(
+        self,
+        source: Source,
+        outs: Sequence[NDArray[np.float64]],
+        groups: Sequence[tuple[NDArray[np.intp], NDArray[np.float64]]],
+        rows: NDArray[np.intp] | None,
+        worth: float,
+    ) -> int:
+        """Add the weighted entries of groups of points to sums of their own; returns how many entries were made.
+
+        Where all points are among the rows, half of their own block is made if that has so many multiplications.
+        """
+        wanted = self._all if rows is None else rows
+        some = [(out, *group) for out, group in zip(outs, groups, strict=True) if len(group[0])]
+        count = sum(len(points) for _, points, _ in some)
+        # The matrix unit and levels in int32 have no such loops, and wide data are packed by tiles of their own.
+        if (
+            count**2 * source.entry_cost >= worth
+            and not (isinstance(source, MatrixSource) or source.wide or source.half_dtype == np.int32)
+            and _in_order(rows)
+        ):
+            points, used = np.sort(np.concatenate([points for _, points, _ in some])), np.zeros(self.n, dtype=bool)
+            used[points] = True
+            inside = used[wanted]
+            if np.array_equal(wanted[inside], points):  # none is missing, and none is there twice
+                self._halve(source, some, wanted, inside)
+                return count * (count + 1) // 2 + count * (len(wanted) - count)
+        self._contract(source, outs, groups, rows)
+        return count * len(wanted)
+
+    def _halve(
+        self,
+        source: TileSource | WordSource,
+        some: Sequence[tuple[NDArray[np.float64], NDArray[np.intp], NDArray[np.float64]]],
+        rows: NDArray[np.intp],
+        inside: NDArray[np.bool_],
+    ) -> None:
+        """`_multiply` for sums and groups of points that are the rows `inside`, of whose block half is made."""
+        groups = [(points, delta) for _, points, delta in some]
+        apart = np.zeros((len(some), np.count_nonzero(~inside)))
+        # What is packed for these is not asked for again.
+        self.separate()._contract(source, list(apart), groups, rows[~inside])
+        own = symmetric_products(source, groups, self.threads)
+        order = np.argsort(np.concatenate([points for points, _ in groups]))
+        for (out, _, _), sums, others in zip(some, own, apart, strict=True):
+            out[inside] += sums[order]
+            out[~inside] += others
 
     def _contract(
         self,
@@ -364,18 +400,27 @@ class FusedGram:
         """Add weighted entries of groups of rows: threads take tiles of packed columns until none is left."""
         tiles = -(-outs[0].size // source.width)
         threads = self.threads if work >= _WORTH_THREADS else 1
-        operands = [source.rows(rows, threads, place) for place, rows in enumerate(groups)]
+        operands: list[tuple[Any, ...] | None] = [None] * len(groups)
+        making = [threading.Lock() for _ in groups]
         sums = np.zeros((len(groups), tiles * source.width))
         counters = np.zeros(len(groups) * APART, dtype=np.int64)
-        step = max(1, min(_TAKEN, tiles // (2 * threads)))
         take = take_sparse if source.sparse else take_dense
         packed, constants = (columns.values, columns.half), source.constants
 
-        def take_tiles(_thread: int) -> None:
-            for group, operand in enumerate(operands):
+        def rows_of(group: int) -> tuple[Any, ...]:
+            with making[group]:
+                operand = operands[group]
+                if operand is None:
+                    operand = operands[group] = source.rows(groups[group], 1, group)
+            return operand
+
+        def take_tiles(thread: int) -> None:
+            # Each begins with another group, whose rows it gathers while the others gather theirs.
+            for turn in range(len(groups)):
+                group = (thread + turn) % len(groups)
                 take(
-                    counters, group * APART, step, tiles, source.shape, constants, operand, weights[group], packed,
-                    source.tile(), source.width, sums[group],
+                    counters, group * APART, _TAKEN, 2 * threads, tiles, source.shape, constants, rows_of(group),
+                    weights[group], packed, source.tile(), source.width, sums[group],
                 )  # fmt: skip
 
         share(take_tiles, threads, threads)

@@ -17,10 +17,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numba as nb
 import numpy as np
 
 from dualgap._vector_passes import ascending
-from dualgap.kernels.bounded_product import bounded_product, by_distance, packing_nothing, sided
+from dualgap.kernels.bounded_product import bounded_product, by_distance, packing_nothing, sides
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -94,8 +95,11 @@ class RunningProduct:
     def move(self, points: NDArray[np.intp], delta: NDArray[np.float64]) -> NDArray[np.float64]:
         """Change weights; returns what that adds to each of the components, in the order of `narrow`."""
         sums = self._add(points, delta, self._chosen, keep=self._whole)
+        if self._order is self._chosen:  # each point once
+            self.weights[points] += delta
+            return sums
         np.add.at(self.weights, points, delta)
-        return sums if self._order is self._chosen else sums[self._order]
+        return sums[self._order]
 
     def widen(self, weights: NDArray[np.float64], points: NDArray[np.intp]) -> NDArray[np.float64]:
         """Bring other components up to date with the weights there are now; returns what they have changed by since.
@@ -148,11 +152,9 @@ class RunningProduct:
                 product[here], error[here] = bounded_product(proof.gram, weights, points[here])
                 travel[:, here] = 0.0
             else:
-                sums, far = proof.sums(
-                    packing_nothing(proof.gram).accumulate_groups, moved, change[moved], points[here]
-                )
-                product[here] += sums
-                travel[:, here] += far
+                add = packing_nothing(proof.gram).accumulate_groups
+                outs = proof.sides(add, moved, change[moved], points[here])
+                _booked(outs, np.arange(here.size), here, product, travel)
         error += proof.bound_of(travel, points)
         error[~np.isfinite(product)] = np.inf  # weights too large for float32
         return product, error
@@ -166,18 +168,15 @@ class RunningProduct:
         targets = rows
         if rows is not self._chosen and points.size * (self._points.size - rows.size) < _PACKING * rows.size:
             targets = self._points
-        at = slice(None) if targets is rows else self._place[rows]
+        at = np.arange(rows.size) if targets is rows else self._place[rows]
         if self._proof is None:
             sums = np.zeros(targets.size)
             self._entries.accumulate(sums, points, delta, targets, keep=keep)
-        else:
-            add = partial(self._entries.accumulate_groups, keep=keep)
-            sums, travel = self._proof.sums(add, points, delta, targets)
-            for total, far in zip(self._proof.travel, travel, strict=True):
-                total[rows] += far[at]
-        sums = sums[at]
-        self.product[rows] += sums
-        return sums
+            self.product[rows] += sums[at]
+            return sums[at]
+        add = partial(self._entries.accumulate_groups, keep=keep)
+        outs = self._proof.sides(add, points, delta, targets)
+        return _booked(outs, at, rows, self.product, self._proof.travel)  # type: ignore[no-any-return]
 
     def _leave(self, points: NDArray[np.intp]) -> None:
         """Components that have seen the weights of the last `narrow` are left behind."""
@@ -232,18 +231,18 @@ class Proof:
         # Sums of absolute values of all moves, and their number.
         self._total, self._terms = 0.0, 0
 
-    def sums(
+    def sides(
         self,
         add: AddGroups,
         points: NDArray[np.intp],
         delta: NDArray[np.float64],
         rows: NDArray[np.intp],
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """What moves add to components, and to their travel."""
+    ) -> NDArray[np.float64]:
+        """What moves upwards and downwards add to components, two rows for each part of the points."""
         self._total += float(np.abs(delta).sum())
         self._terms += points.size
         part = self._part[points]
-        return sided(add, [np.flatnonzero(part == k) for k in range(len(self._parts))], points, delta, rows)
+        return sides(add, [np.flatnonzero(part == k) for k in range(len(self._parts))], points, delta, rows)
 
     def bound_of(self, travel: NDArray[np.float64], points: NDArray[np.intp]) -> NDArray[np.float64]:
         """The error of components that have travelled so far."""
@@ -258,3 +257,22 @@ class Proof:
         self.travel[:, points] = 0.0
         self.error[points] = self._error[points]
         return self.product[points]
+
+
+@nb.njit(cache=True, nogil=True)
+def _booked(outs, at, rows, product, travel):  # type: ignore[no-untyped-def]
+    """Add what moves upwards and downwards have done to the product and to the travel of `rows`; returns the sums.
+
+    `at` says where in `outs` each row is.
+    """
+    sums = np.empty(rows.size)
+    for k in range(rows.size):
+        r, i = rows[k], at[k]
+        total = 0.0
+        for part in range(travel.shape[0]):
+            above, below = outs[2 * part, i], outs[2 * part + 1, i]
+            total += above - below
+            travel[part, r] += above + below
+        product[r] += total
+        sums[k] = total
+    return sums

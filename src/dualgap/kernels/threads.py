@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import threadpoolctl
 from threadpoolctl import ThreadpoolController
@@ -59,6 +59,8 @@ _entering = threading.Lock()
 _inside = 0
 _limit: Any = None
 
+
+_T = TypeVar("_T")
 
 _pools: dict[int, ThreadPoolExecutor] = {}
 
@@ -127,3 +129,22 @@ def share(task: Callable[[int], None], pieces: int, threads: int) -> None:
     for future in futures:
         if not future.cancelled():
             future.result()
+
+
+def share_in_order(task: Callable[[int], _T], merge: Callable[[_T], None], pieces: int, threads: int) -> None:
+    """`share`, with ``merge(task(0)), merge(task(1)), ...`` in this order whatever the threads, one at a time.
+
+    What is added up is then the same for any number of them. A result waits for those before it, and few do.
+    """
+    merging, waiting, merged = threading.Lock(), {}, 0
+
+    def run(piece: int) -> None:
+        nonlocal merged
+        result = task(piece)
+        with merging:
+            waiting[piece] = result
+            while merged in waiting:
+                merge(waiting.pop(merged))
+                merged += 1
+
+    share(run, pieces, threads)

@@ -30,25 +30,35 @@ def _take(typing, counters, place, count):  # type: ignore[no-untyped-def]
     return types.int64(counters, types.int64, types.int64), generate
 
 
-# Arguments: the place of a counter that all threads share, tiles to be taken at a time, and those of the functions of
-# `kernels.fused`; `out` has the sums of all tiles.
+@nb.njit(cache=True, nogil=True)
+def _next(counters, place, most, shares, tiles):  # type: ignore[no-untyped-def]
+    """The next tiles: at most so many, and fewer towards the end, so that all threads end at about the same time."""
+    some = max(1, min(most, (tiles - counters[place]) // shares))
+    first = _take(counters, place, some)
+    return first, min(tiles, first + some)
+
+
+# Arguments: the place of a counter that all threads share, tiles to be taken at a time at most and the part of those
+# that are left, all tiles, and arguments of the functions of `kernels.fused`; `out` has the sums of all tiles.
 
 
 @nb.njit(cache=True, nogil=True)
-def take_dense(counters, place, step, tiles, shape, constants, rows, weights, columns, tile, width, out):  # type: ignore[no-untyped-def]
+def take_dense(  # type: ignore[no-untyped-def]
+    counters, place, most, shares, tiles, shape, constants, rows, weights, columns, tile, width, out
+):
     """`contract_dense` for tiles taken from a counter, until all are."""
-    first = _take(counters, place, step)
+    first, last = _next(counters, place, most, shares, tiles)
     while first < tiles:
-        last = min(tiles, first + step)
         contract_dense(shape, constants, rows, weights, columns, first, last, tile, out[first * width : last * width])
-        first = _take(counters, place, step)
+        first, last = _next(counters, place, most, shares, tiles)
 
 
 @nb.njit(cache=True, nogil=True)
-def take_sparse(counters, place, step, tiles, shape, constants, rows, weights, columns, tile, width, out):  # type: ignore[no-untyped-def]
+def take_sparse(  # type: ignore[no-untyped-def]
+    counters, place, most, shares, tiles, shape, constants, rows, weights, columns, tile, width, out
+):
     """`contract_sparse` for tiles taken from a counter, until all are."""
-    first = _take(counters, place, step)
+    first, last = _next(counters, place, most, shares, tiles)
     while first < tiles:
-        last = min(tiles, first + step)
         contract_sparse(shape, constants, rows, weights, columns, first, last, tile, out[first * width : last * width])
-        first = _take(counters, place, step)
+        first, last = _next(counters, place, most, shares, tiles)
