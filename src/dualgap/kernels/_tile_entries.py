@@ -7,7 +7,7 @@ place, which are then copied to memory or added to float64 sums. Formulas are th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from llvmlite import ir
@@ -23,6 +23,9 @@ REGISTERS = 4 if AVX512 else 2
 
 EXPONENT, POWER, TANH = 0, 1, 2
 
+# Registers of some rows.
+Sums: TypeAlias = list[list[Any]]
+
 # tanh(x) = 1 - 2 / (2^(2 x log2e) + 1) is 1 to the last bit of float64 beyond x = 20.
 _TWICE_LOG2E, _SATURATED = 2.0 / np.log(2.0), 40.0 / np.log(2.0)
 
@@ -37,12 +40,22 @@ def each_register(b: Any, v: Vector, tile: Any) -> Iterator[tuple[int, int, Any]
 # -- formulas: a tile of measures becomes kernel entries, in place ---------------------------------------------------
 
 
-def exponents_of(b: Any, v: Vector, sums: list[Any], of_row: Any, of_columns: Any) -> list[Any]:
-    """``2^min(0, t - h_r - h_c)`` of a row: a rounded distance below zero would make an entry above 1."""
-    h_r = v.splat(b, b.load(of_row))
-    halves = [b.fadd(h_r, v.load(b, beyond(b, of_columns, c * v.lanes))) for c in range(len(sums))]
-    apart = [b.fsub(t, h) for t, h in zip(sums, halves, strict=True)]
-    return exp2(b, v, [choose(b, x, v.constant(0.0), larger=False) for x in apart])
+def exponents_of(b: Any, v: Vector, sums: Sums, of_rows: list[Any], of_columns: list[Any]) -> Sums:
+    """``2^min(0, t - h_r - h_c)`` of rows' sums t: a rounded distance below zero would make an entry above 1.
+
+    Each row has an address in `of_rows`, where its h_r is, and one in `of_columns`, where those of its columns begin.
+    """
+    apart = []
+    for row, of_row, of_column in zip(sums, of_rows, of_columns, strict=True):
+        h_r = v.splat(b, b.load(of_row))
+        halves = [b.fadd(h_r, v.load(b, beyond(b, of_column, c * v.lanes))) for c in range(len(row))]
+        apart += [b.fsub(t, h) for t, h in zip(row, halves, strict=True)]
+    return _by_rows(exp2(b, v, [choose(b, x, v.constant(0.0), larger=False) for x in apart]), len(sums))
+
+
+def _by_rows(registers: list[Any], rows: int) -> Sums:
+    each = len(registers) // rows
+    return [registers[r * each : (r + 1) * each] for r in range(rows)]
 
 
 def power(b: Any, v: Vector, tile: Any, shift: Any, degree: Any) -> None:
@@ -70,22 +83,24 @@ def whole(b: Any, v: Vector, place: Any) -> Any:
     return b.bitcast(v.load(b, place), v.integers)
 
 
-def distances_of(b: Any, v: Vector, sums: list[Any], of_row: Any, of_columns: Any, factor: Any) -> list[Any]:
-    """``2^(factor (n_r + n_c - 2 t))`` of a row's sums t and squared norms n, all whole numbers below 2^31 until here.
+def distances_of(b: Any, v: Vector, sums: Sums, of_rows: list[Any], of_columns: list[Any], factor: Any) -> Sums:
+    """``2^(factor (n_r + n_c - 2 t))`` of rows' sums t and squared norms n, all whole numbers below 2^31 until here.
 
     For float32 entries t and n are int32 numbers, for float64 ones they are float64.
     """
-    norm, places = b.load(of_row), [beyond(b, of_columns, c * v.lanes) for c in range(len(sums))]
-    if v.bits == 32:
-        norms = b.bitcast(v.splat(b, b.bitcast(norm, v.element)), v.integers)
-        both = [b.add(norms, whole(b, v, place)) for place in places]
-        apart = [b.sub(n, b.shl(t, v.integer(1))) for n, t in zip(both, sums, strict=True)]
-        apart = [b.sitofp(x, v.type) for x in apart]
-    else:
-        norms = v.splat(b, norm)
-        both = [b.fadd(norms, v.load(b, place)) for place in places]
-        apart = [v.fma(b, v.constant(-2.0), t, n) for n, t in zip(both, sums, strict=True)]
-    return exp2(b, v, [b.fmul(factor, x) for x in apart])
+    apart = []
+    for row, of_row, of_column in zip(sums, of_rows, of_columns, strict=True):
+        norm, places = b.load(of_row), [beyond(b, of_column, c * v.lanes) for c in range(len(row))]
+        if v.bits == 32:
+            norms = b.bitcast(v.splat(b, b.bitcast(norm, v.element)), v.integers)
+            both = [b.add(norms, whole(b, v, place)) for place in places]
+            wholes = [b.sub(n, b.shl(t, v.integer(1))) for n, t in zip(both, row, strict=True)]
+            apart += [b.sitofp(x, v.type) for x in wholes]
+        else:
+            norms = v.splat(b, norm)
+            both = [b.fadd(norms, v.load(b, place)) for place in places]
+            apart += [v.fma(b, v.constant(-2.0), t, n) for n, t in zip(both, row, strict=True)]
+    return _by_rows(exp2(b, v, [b.fmul(factor, x) for x in apart]), len(sums))
 
 
 def exponents(b: Any, v: Vector, tile: Any, of_rows: Any, of_columns: Any, *factor: Any) -> None:
@@ -94,7 +109,7 @@ def exponents(b: Any, v: Vector, tile: Any, of_rows: Any, of_columns: Any, *fact
         places = [beyond(b, tile, (r * REGISTERS + c) * v.lanes) for c in range(REGISTERS)]
         sums = [whole(b, v, place) if factor and v.bits == 32 else v.load(b, place) for place in places]
         of_row = beyond(b, of_rows, r)
-        entries = (distances_of if factor else exponents_of)(b, v, sums, of_row, of_columns, *factor)
+        [entries] = (distances_of if factor else exponents_of)(b, v, [sums], [of_row], [of_columns], *factor)
         for entry, place in zip(entries, places, strict=True):
             v.store(b, entry, place)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from llvmlite import ir
@@ -34,20 +34,29 @@ PRODUCTS: dict[int, Callable[..., Any]] = {DOT: _times}
 TERMS: dict[int, Callable[..., Any]] = {**PRODUCTS, MANHATTAN: _apart, CHI2: _chi}
 
 
-def terms_summed(b: Any, v: Vector, term: Any, x: Any, z: Any, features: Any, rows: int = TILE_ROWS) -> list[list[Any]]:
-    """Sums of `term` for the first `rows` of `TILE_ROWS` dense rows, `REGISTERS` vectors each."""
-    sums = [[cgutils.alloca_once(b, v.type) for _ in range(REGISTERS)] for _ in range(rows)]
+def terms_summed(
+    b: Any, v: Vector, term: Any, x: Any, z: Any, features: Any, rows: int = TILE_ROWS, tiles: int = 1
+) -> list[list[Any]]:
+    """Sums of `term` for the first `rows` of `TILE_ROWS` dense rows, `REGISTERS` vectors for each of `tiles`."""
+    sums = [[cgutils.alloca_once(b, v.type) for _ in range(tiles * REGISTERS)] for _ in range(rows)]
     for place in (place for row in sums for place in row):
         b.store(v.constant(0.0), place)
     with cgutils.for_range(b, features) as loop:
-        z_k = b.gep(z, [b.mul(loop.index, ir.Constant(INT64, REGISTERS * v.lanes))])
         x_k = b.gep(x, [b.mul(loop.index, ir.Constant(INT64, TILE_ROWS))])
-        ours = [v.load(b, beyond(b, z_k, c * v.lanes)) for c in range(REGISTERS)]
+        ours = [v.load(b, place) for place in registers_of(b, z, loop.index, features, REGISTERS, v.lanes, tiles)]
         for r in range(rows):
             x_r = v.splat(b, b.load(beyond(b, x_k, r)))
-            for c in range(REGISTERS):
-                b.store(term(b, v, x_r, ours[c], b.load(sums[r][c])), sums[r][c])
+            for place, z_c in zip(sums[r], ours, strict=True):
+                b.store(term(b, v, x_r, z_c, b.load(place)), place)
     return [[b.load(place) for place in row] for row in sums]
+
+
+def registers_of(b: Any, z: Any, k: Any, features: Any, registers: int, lanes: int, tiles: int) -> Iterator[Any]:
+    """Where the registers of feature k of tiles that follow one another are."""
+    for tile in range(tiles):
+        number = b.add(k, b.mul(features, ir.Constant(INT64, tile)))
+        begin = b.gep(z, [b.mul(number, ir.Constant(INT64, registers * lanes))])
+        yield from (beyond(b, begin, c * lanes) for c in range(registers))
 
 
 def sparse_terms_summed(

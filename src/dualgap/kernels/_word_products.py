@@ -23,7 +23,7 @@ from llvmlite import ir
 from numba.core import cgutils
 
 from dualgap.kernels._tile_entries import REGISTERS, TILE_ROWS, whole
-from dualgap.kernels._tile_products import each_by_turns
+from dualgap.kernels._tile_products import each_by_turns, registers_of
 from dualgap.kernels.vectors import INT32, INT64, Vector, Words, beyond
 
 # Words of a register.
@@ -54,20 +54,21 @@ def _of_tile(b: Any, v: Vector, sums: list[Any]) -> list[Any]:
     return parts
 
 
-def words_summed(b: Any, v: Vector, product: Any, x: Any, z: Any, words: Any, rows: int = TILE_ROWS) -> list[list[Any]]:
-    """Products of the first `rows` of `TILE_ROWS` dense rows with the columns of a tile."""
+def words_summed(
+    b: Any, v: Vector, product: Any, x: Any, z: Any, words: Any, rows: int = TILE_ROWS, tiles: int = 1
+) -> list[list[Any]]:
+    """Products of the first `rows` of `TILE_ROWS` dense rows with the columns of so many tiles."""
     registers = _registers(v)
-    sums = [[cgutils.alloca_once(b, Words.type) for _ in range(registers)] for _ in range(rows)]
+    sums = [[cgutils.alloca_once(b, Words.type) for _ in range(tiles * registers)] for _ in range(rows)]
     for place in (place for row in sums for place in row):
         b.store(_ZERO, place)
     with cgutils.for_range(b, words) as loop:
-        z_k = b.gep(z, [b.mul(loop.index, ir.Constant(INT64, registers * _LANES))])
         x_k = b.gep(x, [b.mul(loop.index, ir.Constant(INT64, TILE_ROWS))])
-        ours = [Words.load(b, beyond(b, z_k, c * _LANES)) for c in range(registers)]
+        ours = [Words.load(b, place) for place in registers_of(b, z, loop.index, words, registers, _LANES, tiles)]
         for r in range(rows):
             x_r = Words.splat(b, b.load(beyond(b, x_k, r)))
-            for c in range(registers):
-                b.store(product(b, x_r, ours[c], b.load(sums[r][c])), sums[r][c])
+            for place, z_c in zip(sums[r], ours, strict=True):
+                b.store(product(b, x_r, z_c, b.load(place)), place)
     return [_of_tile(b, v, [b.load(place) for place in row]) for row in sums]
 
 

@@ -13,7 +13,12 @@ import numba as nb
 import numpy as np
 from numba.extending import overload
 
-from dualgap.kernels._register_entries import store_dense_exponents, store_sparse_exponents
+from dualgap.kernels._register_entries import (
+    store_dense_exponents,
+    store_dense_twice,
+    store_sparse_exponents,
+    store_sparse_twice,
+)
 from dualgap.kernels.fused import EXPONENT, TILE_ROWS, _add_sparse
 from dualgap.kernels.memory import aligned, scratch
 from dualgap.kernels.packing import FEATURES, SPARSE_ROWS
@@ -73,7 +78,7 @@ def row_maker(
         operand = source.rows(points, 1, _PLACE)
         if lasting:
             operand = tuple(part.copy() for part in operand)
-    tile = np.zeros(source.width, dtype=source.dtype)
+    tile = np.zeros(2 * source.width, dtype=source.dtype)  # a row of two tiles
     return source.shape, source.constants, operand, (packed, half), tile, np.zeros(1, dtype=np.int64)
 
 
@@ -124,20 +129,27 @@ def _need_row(maker, i, also, rows, slot, diagonal):  # type: ignore[no-untyped-
 
 @nb.njit(cache=True, nogil=True)
 def _make_dense(shape, constants, operand, columns, tile, i, also, out):  # type: ignore[no-untyped-def]
-    """Row i of a block, and the other one where there is room for it; dense rows in groups."""
+    """Row i of a block, and the other one where there is room for it; dense rows in groups. Two tiles at a time."""
     measure, _, _, features = shape
     values, row_half = operand
     packed, column_half = columns
-    width = tile.size
+    width = tile.size // 2
     flat, q = out.ravel(), out.shape[1]
-    for t in range(q // width):
+    tiles = q // width
+    for t in range(0, tiles, 2):
         for k in range(out.shape[0]):
             row = also if k else i
             at = row // TILE_ROWS * features * TILE_ROWS + row % TILE_ROWS
-            store_dense_exponents(
-                measure, constants, values, at, features, row_half, row, packed, t * features * width, column_half,
-                t * width, flat, k * q + t * width,
-            )  # fmt: skip
+            if t + 1 < tiles:
+                store_dense_twice(
+                    measure, constants, values, at, features, row_half, row, packed, t * features * width,
+                    column_half, t * width, flat, k * q + t * width,
+                )  # fmt: skip
+            else:
+                store_dense_exponents(
+                    measure, constants, values, at, features, row_half, row, packed, t * features * width,
+                    column_half, t * width, flat, k * q + t * width,
+                )  # fmt: skip
 
 
 @nb.njit(cache=True, nogil=True)
@@ -149,10 +161,12 @@ def _make_sparse(shape, constants, operand, columns, tile, i, also, out):  # typ
     measure, _, _, features = shape
     values, which, places, row_half = operand
     packed, column_half = columns
-    width = tile.size
+    width = tile.size // 2
     blocks = (features + FEATURES - 1) // FEATURES
     flat, q, starts = out.ravel(), out.shape[1], places.ravel()
-    for t in range(q // width):
+    tiles = q // width
+    for t in range(0, tiles, 2):
+        both = t + 1 < tiles
         for k in range(out.shape[0]):
             row = also if k else i
             # A begin for each, or (two dimensions) a begin and an end.
@@ -161,8 +175,18 @@ def _make_sparse(shape, constants, operand, columns, tile, i, also, out):  # typ
             if blocks > 1:
                 tile[:] = 0
             for s in range(first, last, SPARSE_ROWS):
-                _add_sparse(measure, values, which, starts[s], starts[s + 1], packed, t * features * width, tile, 0)
-            store_sparse_exponents(
-                measure, constants, values, which, starts, last, tile, 0, row_half, row, packed, t * features * width,
-                column_half, t * width, flat, k * q + t * width,
-            )  # fmt: skip
+                for e in range(2 if both else 1):
+                    _add_sparse(
+                        measure, values, which, starts[s], starts[s + 1], packed, (t + e) * features * width,
+                        tile, e * width,
+                    )  # fmt: skip
+            if both:
+                store_sparse_twice(
+                    measure, constants, values, which, starts, last, tile, 0, row_half, row, packed,
+                    t * features * width, column_half, t * width, flat, k * q + t * width, features,
+                )  # fmt: skip
+            else:
+                store_sparse_exponents(
+                    measure, constants, values, which, starts, last, tile, 0, row_half, row, packed,
+                    t * features * width, column_half, t * width, flat, k * q + t * width,
+                )  # fmt: skip

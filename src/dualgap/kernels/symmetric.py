@@ -21,13 +21,13 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from dualgap.kernels._register_entries import each_measure
+from dualgap.kernels._register_entries import each_measure, rows_in_pairs
 from dualgap.kernels._tile_entries import REGISTERS, TILE_ROWS, add_to_doubles, add_weighted, apply, each_register
 from dualgap.kernels.fused import EXPONENT, _add_sparse, _measure
 from dualgap.kernels.packing import FEATURES, SPARSE_ROWS
 from dualgap.kernels.threads import share_in_order
 from dualgap.kernels.tile_source import pack_columns
-from dualgap.kernels.vectors import INT32, INT64, Vector, beyond, pointer, vector_of
+from dualgap.kernels.vectors import INT32, Vector, beyond, pointer, vector_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -159,13 +159,14 @@ def _add_sparse_exponents(  # type: ignore[no-untyped-def]
             totals = [cgutils.alloca_once(b, v.type) for _ in range(REGISTERS)]
             for total in totals:
                 b.store(v.constant(0.0), total)
-            with cgutils.for_range(b, ir.Constant(INT64, TILE_ROWS)) as loop:
-                weight = v.splat(b, b.load(b.gep(of_rows, [loop.index])))
-                mirror = v.constant(0.0)
-                for entry, total, factor in zip(entries(loop.index), totals, factors, strict=True):
-                    b.store(v.fma(b, entry, weight, b.load(total)), total)
-                    mirror = v.fma(b, entry, factor, mirror)
-                _add_sum(b, v, mirror, b.gep(m, [loop.index]))
+            for rows in rows_in_pairs(b):
+                for r, row in zip(rows, entries.of(*rows), strict=True):
+                    weight = v.splat(b, b.load(b.gep(of_rows, [r])))
+                    mirror = v.constant(0.0)
+                    for entry, total, factor in zip(row, totals, factors, strict=True):
+                        b.store(v.fma(b, entry, weight, b.load(total)), total)
+                        mirror = v.fma(b, entry, factor, mirror)
+                    _add_sum(b, v, mirror, b.gep(m, [r]))
             for c, total in enumerate(totals):
                 add_to_doubles(b, v, b.load(total), beyond(b, o, c * v.lanes))
         return context.get_dummy_value()
