@@ -1,14 +1,10 @@
 """A start from clusters: neighbours in parts of some thousand, each part a problem of its own.
 
 A kernel that falls off with the distance couples neighbours most. Where H is taken to be zero between parts, each part
-keeps its share of the sums of the groups and can be solved alone::
-
-    min_u  1/2 u_P'H_PP u_P + f_P'u_P    over the box, sums over each group of P unchanged        for every part P
-
-Together their solutions are a feasible point of the whole problem. Where many variables end at a bound, most of these
-are there already (covtype: 88 to 98 %), and what is left is to move the others. Parts need nothing of one another, so
-that threads take them in any order and the point does not depend on it; they are solved coarsely, because neighbours
-in other parts will move what they find.
+keeps its share of the sums of the groups and can be solved alone (`_block_parts`). Together their solutions are a
+feasible point of the whole problem. Where many variables end at a bound, most of these are there already (covtype: 88
+to 98 %), and what is left is to move the others. Parts are solved coarsely, because neighbours in other parts will move
+what they find.
 
 Clusters are those around points in the middle of them (medoids), which are found in a sample by Lloyd's iteration, with
 the distance that the entries of kernels of the form ``2^-distance`` give. One too large is divided at random.
@@ -21,11 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numba as nb
 import numpy as np
 
-from dualgap.kernels.threads import share
-from dualgap.solvers._block_layout import Local, block_on_demand, gathered
-from dualgap.solvers._block_leap import STEPS_EACH, leaping_steps
+from dualgap.solvers._block_parts import Parts, filling
 from dualgap.solvers._block_select import thresholds
-from dualgap.solvers._block_vector import STRIDE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dualgap.kernels.entries import Entries
+    from dualgap.solvers._block_layout import Local
 
 # Variables of a part at most, and parts below which all variables are as soon solved together.
 _PART, _PARTS_LEAST = 3072, 4
@@ -89,13 +83,12 @@ class Clusters:
         self._entries, self._points, self._local = entries, points, local
         self._diagonal, self._n_groups = diagonal, n_groups
         self._generator = np.random.default_rng(seed)
-        self.violation = float(thresholds(*local.arrays, n_groups)[2])
+        low, high, violation = thresholds(*local.arrays, n_groups)
+        self._middle, self.violation = 0.5 * (low + high), float(violation)
         self._goal = _SHARE * self.violation
-        # Groups begin on whole strides. There is a square of rows for each thread, all of them in half of the budget.
-        filling = STRIDE * (n_groups + 1)
+        # There is a square of rows for each thread, all of them in half of the budget.
         rows = min(_PART, int(entries.largest_block() / np.sqrt(entries.threads)), entries.most_on_demand())
-        self._size, self._most = rows**2, rows - filling
-        self._rooms: list[NDArray[Any]] = []  # not in use at the moment
+        self._rows, self._most = rows, rows - filling(n_groups)
         self.parts: list[NDArray[np.intp]] = []
 
     def worth(self) -> bool:
@@ -104,9 +97,10 @@ class Clusters:
         if self._most < _PROBE or n < _PARTS_LEAST * self._most:
             return False
         some = np.sort(self._generator.choice(n, _PROBE, replace=False))
-        u, _, made = self._solution(some)
-        self._entries.count(made)
-        return bool(np.count_nonzero(u != self._local.u[some]) >= _WORTH * some.size)
+        before = self._local.u[some]
+        moves = self._solver(1).solve(np.arange(n), [some], self._local, self._middle, self._goal)
+        self._local.u[some] = before
+        return moves.places.size >= _WORTH * some.size
 
     def divide(self) -> None:
         """Find the parts."""
@@ -148,50 +142,16 @@ class Clusters:
 
     def solve(self) -> Iterator[int]:
         """Solve the parts, some at a time; yields the pair steps that these took, so that limits can be looked at."""
+        solver = self._solver(self._entries.threads)
+        everything = np.arange(self._points.size)
         some = _PARTS_EACH * self._entries.threads
         for first in range(0, len(self.parts), some):
-            yield self._solve(self.parts[first : first + some])
+            parts = self.parts[first : first + some]
+            yield solver.solve(everything, parts, self._local, self._middle, self._goal).steps
 
-    def _solve(self, parts: list[NDArray[np.intp]]) -> int:
-        """Solve parts side by side; returns the pair steps taken."""
-        steps, made = np.zeros(len(parts), dtype=np.int64), np.zeros(len(parts), dtype=np.int64)
-
-        def solve(number: int) -> None:
-            part = parts[number]
-            self._local.u[part], steps[number], made[number] = self._solution(part)
-
-        share(solve, len(parts), self._entries.threads)
-        self._entries.count(int(made.sum()))
-        return int(steps.sum())
-
-    def _solution(self, part: NDArray[np.intp]) -> tuple[NDArray[np.float64], int, int]:
-        """Values of variables that alone may move, the steps to them, and the kernel entries made for these."""
-        local = Local(*(array[part] for array in self._local.arrays))
-        low, high, _ = thresholds(*local.arrays, self._n_groups)
-        room = self._room()
-        block = block_on_demand(
-            self._entries, self._points, self._diagonal, part, np.arange(part.size), local, self._n_groups,
-            lambda q: room[: q * q].reshape(q, q), lasting=False,
-        )  # fmt: skip
-        assert block is not None  # parts are small enough
-        q, places = block.places.size, block.places[~block.filling]
-        slope = np.empty(q, dtype=self._entries.dtype)
-        u, lo, hi = gathered(*local.arrays, 0.5 * (low + high), block.places, block.filling, slope)
-        rows = block.matrix, block.slot, block.diagonal, block.maker
-        steps = leaping_steps(rows, slope, u, lo, hi, block.segments, self._goal, STEPS_EACH * q)
-        self._rooms.append(room)
-        local.u[places] = u[~block.filling]
-        return local.u, steps, block.made * q
-
-    def _room(self) -> NDArray[Any]:
-        """Memory for the rows of a part, that of one that has been solved where there is any.
-
-        Another thread may take the last between a look and a grasp.
-        """
-        try:
-            return self._rooms.pop()
-        except IndexError:
-            return self._entries.room(self._size)
+    def _solver(self, threads: int) -> Parts:
+        rooms = [self._entries.room(self._rows**2) for _ in range(threads)]
+        return Parts(self._entries, self._points, self._diagonal, self._n_groups, rooms)
 
 
 @nb.njit(cache=True, nogil=True)

@@ -15,7 +15,8 @@ does, so that float32 entries are no limit to the accuracy.
 
 Where many variables move, a run begins with the solutions of clusters of them, each alone (`_block_clusters`).
 
-Pair steps that go on for long are interrupted by leaps along the way they have come (`_block_leap`).
+Pair steps that go on for long are interrupted by leaps along the way they have come (`_block_leap`). Where a block does
+not hold the free variables, several are solved at the same time (`_block_side_by_side`).
 
 Three things keep the last digits cheap. Free variables that have settled move together, by Newton's method on their
 face (`_block_together`), where pair steps would take more. Slopes are compared with exact ones in a sample of the
@@ -63,6 +64,7 @@ from dualgap.solvers._block_layout import (
 from dualgap.solvers._block_leap import STEPS_EACH, leaping_steps
 from dualgap.solvers._block_rounding import NOISE_SHARE, Rounding
 from dualgap.solvers._block_select import eagerness, gap_terms, largest, select, thresholds
+from dualgap.solvers._block_side_by_side import SideBySide
 from dualgap.solvers._block_together import Together
 
 if TYPE_CHECKING:
@@ -218,6 +220,10 @@ class _Run:
         self.rounding = Rounding(
             problem, self.scale, self.diagonal, single=self.dtype == np.float32 and self.coupling.empty
         )
+        self.side_by_side = None
+        # Steps that are counted have to be taken in order.
+        if not self.signed and self.coupling.empty and options.max_iter < 0:
+            self.side_by_side = SideBySide(problem, self.entries, self.diagonal, self.n_groups, self.size, options.seed)
         most_together = self.entries.largest_block() // 2
         self.together = Together(problem.n, self.n_groups, most_together, self.entries.entry_cost)
 
@@ -400,14 +406,14 @@ class _Run:
         whole = self.one_block(active, local) if active.size <= self.size else None
         mask = np.zeros(active.size, dtype=np.uint8)
         kept = np.empty(0, dtype=np.int64)
-        size = self.size
+        side_by_side, count = self.side_by_side, 1
         low, high, violation = thresholds(*local.arrays, self.n_groups)
         while True:
             if violation <= tol or 0 <= self.options.max_iter <= self.iterations:
                 break
             middle = 0.5 * (low + high)
             block, which = whole, None
-            together = None
+            together, single, count = None, count == 1, 1
             if self.coupling.empty:
                 together = self.together.move(active, local, middle, violation, tol, self.between)
             if together is not None:
@@ -416,14 +422,22 @@ class _Run:
             else:
                 goal = tol
                 if whole is None:
-                    chosen = np.empty(size, dtype=np.int64)
-                    chosen = chosen[: select(*local.arrays, middle, kept, size, chosen, mask)]
-                    kept = chosen[-(size // 2) :]
-                    block = self.make_block(active, chosen, local)
+                    if side_by_side is not None and single:
+                        count = side_by_side.count(local)
+                    want = count * self.size
+                    chosen = np.empty(want, dtype=np.int64)
+                    chosen = chosen[: select(*local.arrays, middle, kept[: want // 2], want, chosen, mask)]
+                    kept = chosen[-(want // 2) :]
                     goal = max(_BLOCK_SHARE * violation, 0.5 * tol)
-                assert block is not None
-                which, delta = self.improve(block, local, middle, goal)
-                moved = block.places[which]
+                if side_by_side is not None and count > 1:
+                    moves = side_by_side.solve(active, chosen, count, local, middle, goal, self.room)
+                    moved, delta = moves.places, moves.delta
+                    self.iterations += moves.steps
+                    self.together.paired += moves.work
+                else:
+                    block = self.make_block(active, chosen, local) if whole is None else whole
+                    which, delta = self.improve(block, local, middle, goal)
+                    moved = block.places[which]
             before = local.gradient[moved]
             penalty = self.coupling.move(active[moved], delta, active)
             if whole is not None and block is not None and which is not None:
@@ -436,9 +450,12 @@ class _Run:
                 local.gradient[:] += sign * sums + penalty
                 local.gradient[moved] += ridge[moved] * delta
             self.rounding.moved(active[moved], delta)
-            self.objective += 0.5 * float(delta @ (before + local.gradient[moved]))
+            down, bend = float(delta @ before), float(delta @ (local.gradient[moved] - before))
+            self.objective += down + 0.5 * bend
+            if side_by_side is not None:
+                side_by_side.learn(count, down, bend)
             self.u[active[moved]] = local.u[moved]
-            if moved.size == 0:
+            if moved.size == 0 and count == 1:
                 break
             if whole is not None and not self.coupling.empty:
                 self.tell(violation, complete=False)
@@ -538,9 +555,13 @@ class _Run:
 
     def square(self, q: int) -> NDArray[Any]:
         """Memory for H over so many variables, the same each time."""
-        if self.buffer.size < q * q:
-            self.buffer = self.entries.room(q * q)
-        return self.buffer[: q * q].reshape(q, q)
+        return self.room(q * q).reshape(q, q)
+
+    def room(self, size: int) -> NDArray[Any]:
+        """Memory for so many entries, the same each time."""
+        if self.buffer.size < size:
+            self.buffer = self.entries.room(size)
+        return self.buffer[:size]
 
     def fill(self, matrix: NDArray[Any], variables: NDArray[np.intp]) -> NDArray[Any]:
         """Write H over a few variables to a matrix."""
