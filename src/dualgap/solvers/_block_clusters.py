@@ -126,10 +126,7 @@ class Clusters:
         for _ in range(_ROUNDS):
             nearest = _largest(near[middle])
             nearest[middle] = np.arange(count)  # a point that is there twice
-            before = middle.copy()
-            for cluster in range(count):
-                members = np.flatnonzero(nearest == cluster)
-                middle[cluster] = members[near[np.ix_(members, members)].sum(axis=0).argmax()]
+            before, middle = middle, _middles(near, nearest, count)
             if np.array_equal(middle, before):
                 break
         return sample[middle]
@@ -165,3 +162,22 @@ def _largest(values):  # type: ignore[no-untyped-def]
             best[c] = row[c] if better else best[c]
             which[c] = r if better else which[c]
     return which.astype(np.intp)
+
+
+@nb.njit(cache=True, nogil=True)
+def _middles(near, cluster, count):  # type: ignore[no-untyped-def]
+    """Of every cluster the first point that is nearest to all of it: the largest sum of `near`, which is symmetric."""
+    order, ends = np.argsort(cluster, kind="mergesort"), np.zeros(count + 1, dtype=np.int64)
+    for c in cluster:
+        ends[c + 1] += 1
+    ends = np.cumsum(ends)
+    middle = np.empty(count, dtype=np.int64)
+    for c in range(count):
+        members, best = order[ends[c] : ends[c + 1]], -np.inf
+        for i in members:
+            total = 0.0
+            for j in members:
+                total += near[i, j]
+            if total > best:
+                best, middle[c] = total, i
+    return middle

@@ -57,7 +57,7 @@ class Slices:
 
         def place(begin: int, end: int) -> None:
             here = points[begin:end]
-            self._along[:, here] = weights @ _logarithms(entries, sample, here)
+            self._along[:, here] = weights @ _logarithms(entries, here, sample).T  # few columns, which are packed
 
         share_parts(place, points.size, _AT_A_TIME, entries.threads)
         self._turn = 0
