@@ -146,7 +146,7 @@ def test_of_equal_partners_the_first_is_taken_and_barred_ones_never(dtype):
 def states(draw):
     """Slopes, a point in a box with many variables at its bounds, and groups (some empty, some variables in none)."""
     rng = np.random.default_rng(draw(st.integers(0, 10**6)))
-    n, n_groups = draw(st.integers(1, 300)), draw(st.integers(0, 3))
+    n, n_groups = draw(st.integers(1, 300)), draw(st.integers(0, 6))
     lo = -rng.uniform(0, 2, size=n)
     hi = lo + rng.uniform(0, 3, size=n) * (rng.uniform(size=n) < 0.95)
     where = rng.integers(3, size=n)

@@ -9,6 +9,8 @@ from dualgap import Kernel, Status, build, make_gram, solve
 from dualgap.certificate import certify
 from dualgap.kernels import fused
 from dualgap.solvers import _block_side_by_side, _block_slices, block
+from dualgap.solvers._block_layout import Local
+from dualgap.solvers._block_parts import Moves
 
 pytestmark = pytest.mark.skipif(not fused.AVAILABLE, reason="rows on demand need the registers of tiles")
 
@@ -87,11 +89,38 @@ def test_the_optimum_is_the_one_without_parts(row, seen, monkeypatch):
     assert ours.certificate.dual == pytest.approx(other.certificate.dual, rel=1e-7)
 
 
-def test_as_many_parts_as_hold_the_free_variables(seen):
-    solve(many_free(C=100.0), "block", tol=1e-3, block_size=SIZE)
-    _, times = seen
-    assert {parts for parts, _ in times} > {2}
-    assert max(parts for parts, _ in times) <= _block_side_by_side._MOST
+@pytest.mark.parametrize(("free", "count"), [(0, 1), (200, 1), (232, 1), (233, 2), (465, 2), (466, 3), (1500, 7)])
+def test_as_many_parts_as_hold_the_free_variables(free, count, seen):
+    """And a tenth more, in blocks of 256."""
+    solve(many_free(C=100.0), "block", tol=1.0, block_size=SIZE)
+    u = np.where(np.arange(N) < free, 0.5, 1.0)
+    side_by_side, nothing = seen[0][0].side_by_side, np.zeros(N)
+    side_by_side.most = 8
+    assert side_by_side.count(Local(nothing, u, nothing, np.ones(N), nothing.astype(np.int64))) == count
+    side_by_side.most = 2
+    assert side_by_side.count(Local(nothing, u, nothing, np.ones(N), nothing.astype(np.int64))) == min(count, 2)
+
+
+def test_where_none_of_them_moves_a_single_block_is_next(seen, monkeypatch):
+    """Violators of each part may all be on one side, so that it has no pair."""
+    nothing = np.empty(0, dtype=np.intp)
+    tried = []
+
+    def none_moves(_parts, *_arguments):
+        tried.append(len(seen[1]))
+        return Moves(nothing, np.empty(0), 0, 0)
+
+    monkeypatch.setattr(_block_side_by_side.Parts, "solve", none_moves)
+    result = solve(many_free(C=100.0), "block", tol=1e-4, block_size=SIZE)
+    assert tried
+    assert result.status is Status.CONVERGED
+    assert result.certificate.kkt_violation <= 1e-4
+
+
+def test_every_entry_is_counted():
+    """That of slices and of rows on demand, whatever the threads."""
+    problems = [many_free(C=100.0, threads=threads) for threads in (1, 2, 3)]
+    assert len({solve(problem, "block", tol=1e-3, block_size=SIZE).kernel_evaluations for problem in problems}) == 1
 
 
 def test_the_objective_falls_every_time(seen):

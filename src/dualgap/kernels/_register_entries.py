@@ -90,53 +90,38 @@ def rows_in_pairs(b: Any) -> Iterator[tuple[Any, Any]]:
 # measures; what is known of the rows from `row_at` on; the columns of a tile.
 
 
-@intrinsic
-def store_sparse_exponents(  # type: ignore[no-untyped-def]
-    typing, measure, constants, values, which, starts, start_at, tile, tile_at, row_half, row_at, columns, columns_at,
-    column_half, column_at, out, out_at,
-):  # fmt: skip
-    """``out[c] = K[r, c]`` of one sparse row."""
-    v = vector_of(tile)
-    kinds = (
-        types.int64, constants, values, which, starts, start_at, tile, tile_at, row_half, row_at, columns, columns_at,
-        column_half, column_at, out, out_at,
-    )  # fmt: skip
+def _storing_sparse(tiles: int) -> Any:
+    """An intrinsic for so many tiles that follow one another, whose exponents are made side by side."""
 
-    def generate(context: Any, b: Any, _signature: Any, arguments: Any) -> Any:
-        o = pointer(context, b, out, *arguments[14:16])
-        for entries in each_measure(context, b, v, kinds, arguments):
-            [row] = entries.of(ir.Constant(INT64, 0))
-            for c, entry in enumerate(row):
-                v.store(b, entry, beyond(b, o, c * v.lanes))
-        return context.get_dummy_value()
+    @intrinsic
+    def store(  # type: ignore[no-untyped-def]
+        typing, measure, constants, values, which, starts, start_at, tile, tile_at, row_half, row_at, columns,
+        columns_at, column_half, column_at, out, out_at, features,
+    ):  # fmt: skip
+        """``out[c] = K[r, c]`` of one sparse row; the scratch of its tiles is side by side, too."""
+        v = vector_of(tile)
+        kinds = (
+            types.int64, constants, values, which, starts, start_at, tile, tile_at, row_half, row_at, columns,
+            columns_at, column_half, column_at, out, out_at, types.int64,
+        )  # fmt: skip
+        width = REGISTERS * v.lanes
 
-    return types.void(*kinds), generate
+        def generate(context: Any, b: Any, _signature: Any, arguments: Any) -> Any:
+            o, row = pointer(context, b, out, *arguments[14:16]), ir.Constant(INT64, 0)
+            apart = [b.mul(arguments[16], ir.Constant(INT64, t * width)) for t in range(tiles)]
+            for entries in each_measure(context, b, v, kinds, arguments):
+                sums = [entries.summed(row, columns_after, t * width) for t, columns_after in enumerate(apart)]
+                made = entries.exponents(sums, [row] * tiles, [t * width for t in range(tiles)])
+                for c, entry in enumerate(entry for registers in made for entry in registers):
+                    v.store(b, entry, beyond(b, o, c * v.lanes))
+            return context.get_dummy_value()
+
+        return types.void(*kinds), generate
+
+    return store
 
 
-@intrinsic
-def store_sparse_twice(  # type: ignore[no-untyped-def]
-    typing, measure, constants, values, which, starts, start_at, tile, tile_at, row_half, row_at, columns, columns_at,
-    column_half, column_at, out, out_at, features,
-):  # fmt: skip
-    """`store_sparse_exponents` of two tiles that follow one another, whose exponents are made side by side."""
-    v = vector_of(tile)
-    kinds = (
-        types.int64, constants, values, which, starts, start_at, tile, tile_at, row_half, row_at, columns, columns_at,
-        column_half, column_at, out, out_at, types.int64,
-    )  # fmt: skip
-    width = REGISTERS * v.lanes
-
-    def generate(context: Any, b: Any, _signature: Any, arguments: Any) -> Any:
-        o, row = pointer(context, b, out, *arguments[14:16]), ir.Constant(INT64, 0)
-        for entries in each_measure(context, b, v, kinds, arguments):
-            second = b.mul(arguments[16], ir.Constant(INT64, width))
-            sums = [entries.summed(row), entries.summed(row, second, width)]
-            for t, registers in enumerate(entries.exponents(sums, [row, row], [0, width])):
-                for c, entry in enumerate(registers):
-                    v.store(b, entry, beyond(b, o, t * width + c * v.lanes))
-        return context.get_dummy_value()
-
-    return types.void(*kinds), generate
+store_sparse_exponents, store_sparse_twice = _storing_sparse(1), _storing_sparse(2)
 
 
 @intrinsic

@@ -109,6 +109,12 @@ class Entries:
 
         share_parts(piece, present.size, _ROWS, self.threads)
 
+    def matrix(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> NDArray[Any]:
+        """``K[rows, columns]`` in memory of its own."""
+        out = np.empty((len(rows), len(columns)), dtype=self.dtype)
+        self.block(rows, columns, out, keep=False)
+        return out
+
     def most_on_demand(self) -> int:
         """Points of the largest block that `row_maker` makes rows of."""
         return int(self._made_by.most_on_demand()) if self._tiles and self._cache is None else 0

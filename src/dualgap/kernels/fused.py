@@ -199,7 +199,7 @@ def store_sparse(shape, constants, rows, columns, first, last, tile, upper, coun
                     store_sparse_exponents(
                         measure, constants, values, which, starts, (begin * blocks + to_tile * SPARSE_ROWS) + r - begin,
                         tile, held, row_half, r, packed, t * features * width, column_half, t * width,
-                        target, place,
+                        target, place, features,
                     )  # fmt: skip
                 else:
                     if r % TILE_ROWS == 0:

@@ -188,5 +188,5 @@ def _make_sparse(shape, constants, operand, columns, tile, i, also, out):  # typ
             else:
                 store_sparse_exponents(
                     measure, constants, values, which, starts, last, tile, 0, row_half, row, packed,
-                    t * features * width, column_half, t * width, flat, k * q + t * width,
+                    t * features * width, column_half, t * width, flat, k * q + t * width, features,
                 )  # fmt: skip

@@ -169,14 +169,8 @@ def exp2(b: Any, v: Vector, exponents: list[Any]) -> list[Any]:
     if AVX512 and v.bits == 64:
         return _exp2_by_eighths(b, v, exponents)
     magic, least, mantissa = _SHIFTER[v.bits]
-    exponents = [choose(b, x, v.constant(least), larger=True) for x in exponents]
-    shifted = [b.fadd(x, v.constant(magic)) for x in exponents]
-    wholes = [b.fsub(s, v.constant(magic)) for s in shifted]
-    fractions = [b.fsub(x, whole) for x, whole in zip(exponents, wholes, strict=True)]
-    first, *rest = _EXP2[v.bits]
-    values: list[Any] = [v.constant(first)] * len(fractions)
-    for coefficient in rest:
-        values = [v.fma(b, y, f, v.constant(coefficient)) for y, f in zip(values, fractions, strict=True)]
+    shifted, fractions = _rounded(b, v, exponents, magic, least)
+    values = _polynomial(b, v, _EXP2[v.bits], fractions)
     # The product with a power of two by its exponent: whole numbers are added where nothing waits for a multiplier.
     powers = [b.shl(b.bitcast(s, v.integers), v.integer(mantissa)) for s in shifted]
     scaled = [b.add(b.bitcast(y, v.integers), power) for y, power in zip(values, powers, strict=True)]
@@ -187,21 +181,13 @@ def _exp2_by_eighths(b: Any, v: Vector, exponents: list[Any]) -> list[Any]:
     """`exp2` in float64 as ``2^whole 2^(eighth / 8) 2^f`` with f up to 1/16, where a register can be looked up in."""
     magic, least, mantissa = _SHIFTER[64]
     magic /= 8.0  # rounds to eighths, and leaves their number in the low bits
-    exponents = [choose(b, x, v.constant(least), larger=True) for x in exponents]
-    shifted = [b.fadd(x, v.constant(magic)) for x in exponents]
-    nearest = [b.fsub(s, v.constant(magic)) for s in shifted]
-    fractions = [b.fsub(x, near) for x, near in zip(exponents, nearest, strict=True)]
+    shifted, fractions = _rounded(b, v, exponents, magic, least)
     numbers = [b.bitcast(s, v.integers) for s in shifted]
     kind = ir.FunctionType(v.type, [v.type, v.integers])
-    look_up = cgutils.get_or_insert_function(
-        b.module, kind, "llvm.x86.avx512.permvar.df.512"
-    )  # by the lowest three bits
-    table = ir.Constant(v.type, _EIGHTHS)
-    eighths = [b.call(look_up, [table, number]) for number in numbers]
-    first, *rest, _ = _EXP2_NEAR
-    values: list[Any] = [v.constant(first)] * len(fractions)
-    for coefficient in rest:
-        values = [v.fma(b, y, f, v.constant(coefficient)) for y, f in zip(values, fractions, strict=True)]
+    # Looks up by the lowest three bits.
+    eighth = cgutils.get_or_insert_function(b.module, kind, "llvm.x86.avx512.permvar.df.512")
+    eighths = [b.call(eighth, [ir.Constant(v.type, _EIGHTHS), number]) for number in numbers]
+    values = _polynomial(b, v, _EXP2_NEAR[:-1], fractions)
     # e + e (2^f - 1): the power of an eighth is rounded once more, and no digit is lost to the 1.
     off = [b.fmul(y, f) for y, f in zip(values, fractions, strict=True)]
     values = [v.fma(b, e, y, e) for e, y in zip(eighths, off, strict=True)]
@@ -209,6 +195,23 @@ def _exp2_by_eighths(b: Any, v: Vector, exponents: list[Any]) -> list[Any]:
     powers = [b.shl(whole, v.integer(mantissa - 3)) for whole in wholes]
     scaled = [b.add(b.bitcast(y, v.integers), power) for y, power in zip(values, powers, strict=True)]
     return [b.bitcast(y, v.type) for y in scaled]
+
+
+def _rounded(b: Any, v: Vector, exponents: list[Any], magic: float, least: float) -> tuple[list[Any], list[Any]]:
+    """Exponents plus `magic`, which rounds them, and what is left of them; those below `least` are that."""
+    exponents = [choose(b, x, v.constant(least), larger=True) for x in exponents]
+    shifted = [b.fadd(x, v.constant(magic)) for x in exponents]
+    wholes = [b.fsub(s, v.constant(magic)) for s in shifted]
+    return shifted, [b.fsub(x, whole) for x, whole in zip(exponents, wholes, strict=True)]
+
+
+def _polynomial(b: Any, v: Vector, coefficients: list[float], fractions: list[Any]) -> list[Any]:
+    """Its values, the coefficients highest first."""
+    first, *rest = coefficients
+    values: list[Any] = [v.constant(first)] * len(fractions)
+    for coefficient in rest:
+        values = [v.fma(b, y, f, v.constant(coefficient)) for y, f in zip(values, fractions, strict=True)]
+    return values
 
 
 class Words:

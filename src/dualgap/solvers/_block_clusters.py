@@ -12,7 +12,7 @@ the distance that the entries of kernels of the form ``2^-distance`` give. One t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numba as nb
 import numpy as np
@@ -109,7 +109,7 @@ class Clusters:
         nearest = np.empty(n, dtype=np.intp)
         for begin in range(0, n, _AT_A_TIME):
             here = slice(begin, begin + _AT_A_TIME)
-            nearest[here] = _largest(self._entries_of(medoids, self._points[here]))
+            nearest[here] = _largest(self._entries.matrix(medoids, self._points[here]))
         for cluster in range(medoids.size):
             members = self._generator.permutation(np.flatnonzero(nearest == cluster))
             pieces = -(-members.size // self._most)  # none of a cluster whose middle is that of another, too
@@ -120,7 +120,7 @@ class Clusters:
         """Points in the middle of so many clusters, found in a sample."""
         n = self._points.size
         sample = self._points[self._generator.choice(n, min(n, _SAMPLED * count), replace=False)]
-        near = self._entries_of(sample, sample)
+        near = self._entries.matrix(sample, sample)
         np.log(near, out=near)  # the distance, less than nothing
         middle = np.arange(count)  # the sample is in random order
         for _ in range(_ROUNDS):
@@ -130,12 +130,6 @@ class Clusters:
             if np.array_equal(middle, before):
                 break
         return sample[middle]
-
-    def _entries_of(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> NDArray[Any]:
-        """Kernel entries between points."""
-        entries = np.empty((rows.size, columns.size), dtype=self._entries.dtype)
-        self._entries.block(rows, columns, entries, keep=False)
-        return entries
 
     def solve(self) -> Iterator[int]:
         """Solve the parts, some at a time; yields the pair steps that these took, so that limits can be looked at."""

@@ -102,13 +102,13 @@ class Parts:
             self.rooms.append(room)
 
         share(solve, len(parts), len(self.rooms))
-        self.entries.count(sum(made for *_, made in found))
-        places, values, delta = (np.concatenate([part[k] for part in found]) for k in range(3))
-        local.u[places] = values
-        order = np.argsort(places)
-        steps = [part[3] for part in found]
+        places, values, delta, steps, made = zip(*found, strict=True)
+        self.entries.count(sum(made))
+        moved = np.concatenate(places)
+        local.u[moved] = np.concatenate(values)
+        order = np.argsort(moved)
         work = sum(taken * part.size for taken, part in zip(steps, parts, strict=True))
-        return Moves(places[order], delta[order], sum(steps), work)
+        return Moves(moved[order], np.concatenate(delta)[order], sum(steps), work)
 
     def _solution(
         self,

@@ -59,6 +59,8 @@ class SideBySide:
         Variables of a block.
     seed : int
         Of what slices are found by.
+    allowed : bool
+        Whether there may be several at all.
 
     Attributes
     ----------
@@ -74,10 +76,12 @@ class SideBySide:
         n_groups: int,
         size: int,
         seed: int,
+        *,
+        allowed: bool,
     ) -> None:
         self._problem, self._entries, self._diagonal = problem, entries, diagonal
         self._n_groups, self._size, self._seed = n_groups, size, seed
-        possible = size >= _LEAST_SIZE and size + filling(n_groups) <= entries.most_on_demand()
+        possible = allowed and size >= _LEAST_SIZE and size + filling(n_groups) <= entries.most_on_demand()
         self.most = _MOST if possible else 1
         self._slices: Slices | None = None
 

@@ -220,10 +220,11 @@ class _Run:
         self.rounding = Rounding(
             problem, self.scale, self.diagonal, single=self.dtype == np.float32 and self.coupling.empty
         )
-        self.side_by_side = None
-        # Steps that are counted have to be taken in order.
-        if not self.signed and self.coupling.empty and options.max_iter < 0:
-            self.side_by_side = SideBySide(problem, self.entries, self.diagonal, self.n_groups, self.size, options.seed)
+        self.side_by_side = SideBySide(
+            problem, self.entries, self.diagonal, self.n_groups, self.size, options.seed,
+            # Steps that are counted have to be taken in order.
+            allowed=not self.signed and self.coupling.empty and options.max_iter < 0,
+        )  # fmt: skip
         most_together = self.entries.largest_block() // 2
         self.together = Together(problem.n, self.n_groups, most_together, self.entries.entry_cost)
 
@@ -406,14 +407,14 @@ class _Run:
         whole = self.one_block(active, local) if active.size <= self.size else None
         mask = np.zeros(active.size, dtype=np.uint8)
         kept = np.empty(0, dtype=np.int64)
-        side_by_side, count = self.side_by_side, 1
+        count = 1  # of blocks at the same time; several and a single one take turns
         low, high, violation = thresholds(*local.arrays, self.n_groups)
         while True:
             if violation <= tol or 0 <= self.options.max_iter <= self.iterations:
                 break
             middle = 0.5 * (low + high)
             block, which = whole, None
-            together, single, count = None, count == 1, 1
+            together, its_turn, count = None, count == 1, 1
             if self.coupling.empty:
                 together = self.together.move(active, local, middle, violation, tol, self.between)
             if together is not None:
@@ -422,15 +423,14 @@ class _Run:
             else:
                 goal = tol
                 if whole is None:
-                    if side_by_side is not None and single:
-                        count = side_by_side.count(local)
+                    count = self.side_by_side.count(local) if its_turn else 1
                     want = count * self.size
                     chosen = np.empty(want, dtype=np.int64)
                     chosen = chosen[: select(*local.arrays, middle, kept[: want // 2], want, chosen, mask)]
                     kept = chosen[-(want // 2) :]
                     goal = max(_BLOCK_SHARE * violation, 0.5 * tol)
-                if side_by_side is not None and count > 1:
-                    moves = side_by_side.solve(active, chosen, count, local, middle, goal, self.room)
+                if count > 1:
+                    moves = self.side_by_side.solve(active, chosen, count, local, middle, goal, self.room)
                     moved, delta = moves.places, moves.delta
                     self.iterations += moves.steps
                     self.together.paired += moves.work
@@ -452,8 +452,7 @@ class _Run:
             self.rounding.moved(active[moved], delta)
             down, bend = float(delta @ before), float(delta @ (local.gradient[moved] - before))
             self.objective += down + 0.5 * bend
-            if side_by_side is not None:
-                side_by_side.learn(count, down, bend)
+            self.side_by_side.learn(count, down, bend)
             self.u[active[moved]] = local.u[moved]
             if moved.size == 0 and count == 1:
                 break
