@@ -128,6 +128,31 @@ def test_faces_replace_pair_steps_near_the_solution(row, n, C, monkeypatch):
     assert together.iterations < 0.7 * alone.iterations
 
 
+def test_many_free_variables_move_together_only_once_pair_steps_have_cost_as_much(monkeypatch):
+    p = _problem("c_svc", 2600, 100.0)
+    monkeypatch.setattr(block, "leaping_steps", _block_pairs.steps)
+    expected = solve(p, "block", gap_tol=1e-7)
+    monkeypatch.setattr(_block_together, "_CHEAP", 0)  # all counts are large ones
+    spent = solve(p, "block", gap_tol=1e-7)
+    # A factor that nobody is ready to pay for.
+    monkeypatch.setattr(_block_together, "face_cost", lambda *args, **more: np.inf)
+    never = solve(p, "block", gap_tol=1e-7)
+    assert expected.status is spent.status is never.status is Status.CONVERGED
+    assert spent.certificate.dual == pytest.approx(expected.certificate.dual, rel=2e-7)
+    assert expected.iterations < spent.iterations < never.iterations
+
+
+def test_late_faces_are_due_until_they_are_taken_or_the_free_variables_change():
+    together = _block_together.Together(10, 1, 10, 1.0)
+    together.begin(1.0)
+    together.paired = 5.0
+    assert together.pairs_ahead(0.99, 0.1) == 5.0  # too early to tell what a digit costs
+    together.overdue()
+    assert together.pairs_ahead(0.99, 0.1) == np.inf
+    together.begin(0.99)
+    assert together.pairs_ahead(0.99, 0.1) == 0.0
+
+
 def test_slopes_are_refreshed_before_they_are_rounding(monkeypatch):
     """What float32 entries add up to is found out by the solver, not by one certificate after another."""
     p = _problem("c_svc", 2600, 1000.0)
