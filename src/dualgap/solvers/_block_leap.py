@@ -19,6 +19,7 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from dualgap.kernels.borrowed import borrowed
 from dualgap.kernels.row_on_demand import need_row
 from dualgap.solvers._block_pairs import steps
 
@@ -174,7 +175,7 @@ def _balance(way, fix, free, segments):  # type: ignore[no-untyped-def]
 @nb.njit(cache=True, nogil=True)
 def _correct(matrix, images, fix, count):  # type: ignore[no-untyped-def]
     """``images += H fix``, row by row."""
-    rows, slot, diagonal, maker = matrix
+    rows, slot, diagonal, maker = borrowed(matrix)
     q = fix.shape[1]
     for i in range(q):
         first, second = rows.dtype.type(fix[0, i]), rows.dtype.type(fix[1, i])
@@ -198,7 +199,7 @@ def _kept_sums(matrix, end, u, lo, hi, segments):  # type: ignore[no-untyped-def
 
     Thousands of leaps would add it up to a violated constraint. Sums carry their rounding along (Neumaier).
     """
-    rows, slot, diagonal, maker = matrix
+    rows, slot, diagonal, maker = borrowed(matrix)
     for s in range(1, segments.size - 1):
         total, lost = 0.0, 0.0
         most, at = 0.0, -1

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from dualgap.kernels.borrowed import borrowed
 from dualgap.kernels.row_on_demand import need_row
 from dualgap.solvers._block_vector import FLAT, GROWS, SHRINKS, move, partner
 
@@ -27,7 +28,7 @@ def steps(matrix, slope, u, lo, hi, segments, tol, most):  # type: ignore[no-unt
     float64). Those without one (-1) get one from the `maker` (`kernels.row_on_demand`), or do not move where that is
     empty. `slope`, of the dtype of the rows, and `u` (float64) are changed in place.
     """
-    rows, slot, diagonal, maker = matrix
+    rows, slot, diagonal, maker = borrowed(matrix)
     flat, width = rows.ravel(), rows.shape[1]
     level = _FLAT_SINGLE if rows.itemsize == 4 else _FLAT_DOUBLE
     ways, nothing = np.empty(width, dtype=np.uint8), np.zeros(width, dtype=rows.dtype)
@@ -56,7 +57,8 @@ def steps(matrix, slope, u, lo, hi, segments, tol, most):  # type: ignore[no-unt
             i, other = places[0, 0], places[0, 1]
             if -values[0, 0] < values[0, 1]:
                 i, other = other, i
-            need_row(maker, i, other, rows, slot, diagonal)
+            if slot[i] < 0:
+                need_row(maker, i, other, rows, slot, diagonal)
             step = _single(slope, diagonal, u, lo, hi, ways, i)
             for s in range(n_segments):
                 move(slope, flat, slot[i] * width, nothing, 0, step, ways, segments[s],
@@ -64,13 +66,15 @@ def steps(matrix, slope, u, lo, hi, segments, tol, most):  # type: ignore[no-unt
         else:
             # The worst on the other side is soon to move, if not at once.
             i, other = places[at, 0], places[at, 1]
-            need_row(maker, i, other, rows, slot, diagonal)
+            if slot[i] < 0:
+                need_row(maker, i, other, rows, slot, diagonal)
             first, count = segments[at], segments[at + 1] - segments[at]
             if alike:
                 j = partner(slope, flat, slot[i] * width, diagonal[i], diagonal[i], ways, values[at, 0], first, count)
             else:
                 j = partner(slope, flat, slot[i] * width, diagonal, diagonal[i], ways, values[at, 0], first, count)
-            need_row(maker, j, other, rows, slot, diagonal)
+            if slot[j] < 0:
+                need_row(maker, j, other, rows, slot, diagonal)
             step = _pair(slope, rows[slot[i], j], diagonal, level, u, lo, hi, ways, i, j)
             for s in range(n_segments):
                 if segments[s + 1] > segments[s]:
