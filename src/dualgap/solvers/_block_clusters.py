@@ -88,7 +88,7 @@ class Clusters:
         self._goal = _SHARE * self.violation
         # There is a square of rows for each thread, all of them in half of the budget.
         rows = min(_PART, int(entries.largest_block() / np.sqrt(entries.threads)), entries.most_on_demand())
-        self._rows, self._most = rows, rows - filling(n_groups)
+        self._most = rows - filling(n_groups)
         self.parts: list[NDArray[np.intp]] = []
 
     def worth(self) -> bool:
@@ -98,7 +98,7 @@ class Clusters:
             return False
         some = np.sort(self._generator.choice(n, _PROBE, replace=False))
         before = self._local.u[some]
-        moves = self._solver(1).solve(np.arange(n), [some], self._local, self._middle, self._goal)
+        moves = self._solver(1, _PROBE).solve(np.arange(n), [some], self._local, self._middle, self._goal)
         self._local.u[some] = before
         return moves.places.size >= _WORTH * some.size
 
@@ -133,15 +133,18 @@ class Clusters:
 
     def solve(self) -> Iterator[int]:
         """Solve the parts, some at a time; yields the pair steps that these took, so that limits can be looked at."""
-        solver = self._solver(self._entries.threads)
+        solver = self._solver(self._entries.threads, self.parts[0].size)
         everything = np.arange(self._points.size)
         some = _PARTS_EACH * self._entries.threads
         for first in range(0, len(self.parts), some):
             parts = self.parts[first : first + some]
             yield solver.solve(everything, parts, self._local, self._middle, self._goal).steps
 
-    def _solver(self, threads: int) -> Parts:
-        rooms = [self._entries.room(self._rows**2) for _ in range(threads)]
+    def _solver(self, threads: int, largest: int) -> Parts:
+        """What solves parts of so many variables at most."""
+        # No more than that: the C library keeps memory of up to 32 MB for the next run, and fresh pages are dear.
+        rows = largest + filling(self._n_groups)
+        rooms = [self._entries.room(rows**2) for _ in range(threads)]
         return Parts(self._entries, self._points, self._diagonal, self._n_groups, rooms)
 
 
