@@ -1,9 +1,9 @@
 """Arrays that compiled code reads and writes without counting who else does.
 
-Numba counts references to an array with an atomic instruction wherever one is unpacked from a tuple or handed to another
-function: some thirty of them whenever pair steps made a row of a block, or looked whether there was one. (Microseconds a
-step among 512 and 2048 variables: 0.15 and 0.34 in place of 0.32 and 0.48; 4 % of all processor time of fits.) Whoever
-calls holds the arrays for as long as the call lasts, which is all that is needed.
+Numba counts references to an array with an atomic instruction wherever one is unpacked from a tuple or handed to
+another function: some thirty of them whenever pair steps made a row of a block, or looked whether there was one.
+(Microseconds a step among 512 and 2048 variables: 0.15 and 0.34 in place of 0.32 and 0.48; 4 % of all processor time of
+fits.) Whoever calls holds the arrays for as long as the call lasts, which is all that is needed.
 """
 
 from __future__ import annotations

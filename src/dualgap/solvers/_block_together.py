@@ -24,13 +24,14 @@ if TYPE_CHECKING:
 
 # Free variables that are moved together, at most: a factorisation of half a second, 140 MB.
 _MOST = 6000
-# Up to so many, where a factorisation takes a twentieth of a second, what it is expected to save is reason enough. More take
-# one when pair steps have cost as much already: expectations are too high where blocks are about to arrive. (Seconds to a gap
-# of 1e-6 with 2500 at most / with more by expectation / by what was spent: covtype 20 000, C=1e6 45 / 13 / 13, C=1e5 13 / 8 / 8,
-# C=1e4 6.2 / 7.4 / 6.6; letter, C=10 0.25 / 0.58 / 0.25.)
+# Up to so many, where a factorisation takes a twentieth of a second, what it is expected to save is reason enough. More
+# take one when pair steps have cost as much already: expectations are too high where blocks are about to arrive.
+# (Seconds to a gap of 1e-6 with 2500 at most / with more by expectation / by what was spent: covtype 20 000, C=1e6 45 /
+# 13 / 13, C=1e5 13 / 8 / 8, C=1e4 6.2 / 7.4 / 6.6; letter, C=10 0.25 / 0.58 / 0.25.)
 _CHEAP = 2500
-# They are moved where not more than this share of them has come or gone since the last block, and pair steps, which have
-# lowered the (natural logarithm of the) violation by that much since, will cost more; where it did not work, much more.
+# They are moved where not more than this share of them has come or gone since the last block, and pair steps, which
+# have lowered the (natural logarithm of the) violation by that much since, will cost more; where it did not work, much
+# more.
 _SETTLED, _GAINED, _LESS_OFTEN = 0.02, 0.3, 4.0
 
 
