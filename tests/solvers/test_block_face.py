@@ -98,6 +98,19 @@ def test_a_grown_face_is_the_face_of_all(dtype):
     assert face.solve(right) == pytest.approx(expected, abs=rounding * np.abs(expected).max())
 
 
+def test_a_matrix_that_is_indefinite_by_rounding_gets_a_larger_shift():
+    rng = np.random.default_rng(3)
+    basis = np.linalg.qr(rng.normal(size=(40, 40)))[0]
+    H = (basis * np.append(np.linspace(0.1, 1.0, 39), -8e-6)) @ basis.T
+    H = (0.5 * (H + H.T)).astype(np.float32)
+    face = make_face(np.arange(40), H.copy())
+    assert face is not None and face.shift > 8e-6
+    right = rng.normal(size=40)
+    assert face.product(right) == pytest.approx(H.astype(float) @ right, abs=1e-5)
+    shifted = H.astype(float) + face.shift * np.eye(40)
+    assert shifted @ face.solve(right) == pytest.approx(right, abs=0.05 * np.abs(right).max())
+
+
 def test_an_indefinite_matrix_has_no_face():
     assert make_face(np.arange(2), np.array([[1.0, 2.0], [2.0, 1.0]])) is None
 

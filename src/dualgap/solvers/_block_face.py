@@ -142,8 +142,8 @@ def make_face(variables: NDArray[np.intp], matrix: NDArray[Any]) -> Face | None:
     for attempt in range(_SHIFTS):
         if attempt:  # what is above the diagonal is as it was
             shift *= _SHIFT_MORE
-            below = np.tril_indices(f, -1)
-            both[below] = both.T[below]
+            for j in range(f):  # column by column: the places of all of them are twice as large as the matrix
+                both[j + 1 :, j] = both[j, j + 1 :]
         both[np.diag_indices(f)] = diagonal + shift
         both, failed = potrf(both, lower=1, overwrite_a=1, clean=0)
         if not failed:
