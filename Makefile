@@ -72,8 +72,10 @@ $(VENV)/.test $(VENV)/.lint $(VENV)/.bench: $(VENV)/.made pyproject.toml
 	@$(PIP) --editable '.[$(EXTRAS)]'
 	@touch $(VENV)/.core $@
 
-# Compiled once before the workers start, so that they do not compile the same functions side by side.
+# Compiled once before the workers start, so that they do not compile the same functions side by side. What was compiled
+# before is thrown away: Numba looks at a function's own file alone, not at those it calls functions of.
 $(VENV)/.warm: $(VENV)/.test $(COMPILED) tests/warm_up.py
 	@echo "Compiling (once, and again when a kernel or a solver changes)."
+	@find src -name '*.nb[ci]' -delete
 	@$(BIN)/python tests/warm_up.py
 	@touch $@

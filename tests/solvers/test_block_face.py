@@ -104,7 +104,8 @@ def test_a_matrix_that_is_indefinite_by_rounding_gets_a_larger_shift():
     H = (basis * np.append(np.linspace(0.1, 1.0, 39), -8e-6)) @ basis.T
     H = (0.5 * (H + H.T)).astype(np.float32)
     face = make_face(np.arange(40), H.copy())
-    assert face is not None and face.shift > 8e-6
+    assert face is not None
+    assert face.shift > 8e-6
     right = rng.normal(size=40)
     assert face.product(right) == pytest.approx(H.astype(float) @ right, abs=1e-5)
     shifted = H.astype(float) + face.shift * np.eye(40)

@@ -100,11 +100,11 @@ class SideBySide:
         local: Local,
         middle: NDArray[np.float64],
         goal: float,
-        room: Callable[[int], NDArray[Any]],
+        room: Callable[[int, int], NDArray[Any]],
     ) -> Moves:
         """Lower the violation within each of so many blocks of the `chosen` places; see `Parts.solve` for the rest.
 
-        ``room(size)`` is memory for so many entries; it is not kept, nor is the run that it belongs to.
+        ``room(number, size)`` is memory for so many entries; it is not kept, nor is the run that it belongs to.
         """
         problem = self._problem
         if self._slices is None:
@@ -113,7 +113,7 @@ class SideBySide:
         # Memory for the rows of those that are solved at the same time, within that of the largest block.
         rows = max(part.size for part in parts) + filling(self._n_groups)
         rooms = min(self._entries.threads, count, max(self._entries.largest_block() ** 2 // rows**2, 1))
-        memory = list(room(rooms * rows**2).reshape(rooms, -1))
+        memory = [room(number, rows**2) for number in range(rooms)]
         solver = Parts(self._entries, problem.index, self._diagonal, self._n_groups, memory)
         return solver.solve(active, parts, local, middle, goal)
 
