@@ -99,8 +99,8 @@ _GROWN, _GROWN_ENTRY = 4e7, 60.0
 # better to take all.
 _GROW, _SLACK, _ALL = 1.3, 2048, 0.7
 # Variables at bounds that so many times the largest change of a gradient in the last round would not set moving are not
-# looked at again: changes shrink from round to round. The certificate looks at them all. (Means of 8 to 30 fits of
-# seven sets beside 1: with 0.7 0.97 to 1.02, six of 158 runs sent back; with 0.5 0.95 to 1.0, 11 of 218 sent back;
+# looked at again: changes shrink from round to round. The certificate looks at them all. (Means over 8 to 30 problems
+# of each of seven sets beside 1: with 0.7 0.97 to 1.02, four of 158 runs sent back; with 0.5 0.95 to 1.0, 13 of 188;
 # their slopes brought up to date before the certificate, with 0.5, 0.96 to 1.03.)
 _FAR = 0.7
 # Steps a variable with coupled constraints, after which the free variables take a Newton step together.
