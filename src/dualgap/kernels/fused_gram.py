@@ -485,9 +485,8 @@ class FusedGram:
         if room is None or room.values.size < size:
             # With room for the next choice, which may be a little larger: pages that nobody has touched are no memory
             # yet, but to touch them takes longer than to pack them (31 000 points of covtype: 5.8 ms in place of 0.8).
-            most = max(tiles, -(-self.n // source.width))  # columns may be there twice
-            if most * source.column_size * source.column_dtype.itemsize > self.budget // PACKED_SHARE:
-                most = tiles
+            largest = self.budget // PACKED_SHARE // (source.column_size * source.column_dtype.itemsize)
+            most = max(tiles, min(-(-self.n // source.width), largest))  # points may be chosen twice
             values = within(self.budget, most * source.column_size, source.column_dtype)
             half = aligned(most * source.width, source.half_dtype)
         else:

@@ -57,8 +57,7 @@ def steps(matrix, slope, u, lo, hi, segments, tol, most):  # type: ignore[no-unt
             i, other = places[0, 0], places[0, 1]
             if -values[0, 0] < values[0, 1]:
                 i, other = other, i
-            if slot[i] < 0:
-                need_row(maker, i, other, rows, slot, diagonal)
+            need_row(maker, i, other, rows, slot, diagonal)
             step = _single(slope, diagonal, u, lo, hi, ways, i)
             for s in range(n_segments):
                 move(slope, flat, slot[i] * width, nothing, 0, step, ways, segments[s],
@@ -66,15 +65,13 @@ def steps(matrix, slope, u, lo, hi, segments, tol, most):  # type: ignore[no-unt
         else:
             # The worst on the other side is soon to move, if not at once.
             i, other = places[at, 0], places[at, 1]
-            if slot[i] < 0:
-                need_row(maker, i, other, rows, slot, diagonal)
+            need_row(maker, i, other, rows, slot, diagonal)
             first, count = segments[at], segments[at + 1] - segments[at]
             if alike:
                 j = partner(slope, flat, slot[i] * width, diagonal[i], diagonal[i], ways, values[at, 0], first, count)
             else:
                 j = partner(slope, flat, slot[i] * width, diagonal, diagonal[i], ways, values[at, 0], first, count)
-            if slot[j] < 0:
-                need_row(maker, j, other, rows, slot, diagonal)
+            need_row(maker, j, other, rows, slot, diagonal)
             step = _pair(slope, rows[slot[i], j], diagonal, level, u, lo, hi, ways, i, j)
             for s in range(n_segments):
                 if segments[s + 1] > segments[s]:

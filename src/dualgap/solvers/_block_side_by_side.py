@@ -100,20 +100,20 @@ class SideBySide:
         local: Local,
         middle: NDArray[np.float64],
         goal: float,
-        room: Callable[[int, int], NDArray[Any]],
+        room: Callable[[int], NDArray[Any]],
     ) -> Moves:
         """Lower the violation within each of so many blocks of the `chosen` places; see `Parts.solve` for the rest.
 
-        ``room(number, size)`` is memory for so many entries; it is not kept, nor is the run that it belongs to.
+        ``room(number)`` is memory for the rows of one block; it is not kept, nor is the run that it belongs to.
         """
         problem = self._problem
         if self._slices is None:
             self._slices = Slices(self._entries, problem.index, problem.points, problem.gram.n, self._seed)
         parts = [chosen[part] for part in self._slices.cut(active[chosen], count)]
-        # Memory for the rows of those that are solved at the same time, within that of the largest block.
-        rows = max(part.size for part in parts) + filling(self._n_groups)
+        # Rooms for those that are solved at the same time, within the memory of the largest block.
+        rows = self._size + filling(self._n_groups)
         rooms = min(self._entries.threads, count, max(self._entries.largest_block() ** 2 // rows**2, 1))
-        memory = [room(number, rows**2) for number in range(rooms)]
+        memory = [room(number) for number in range(rooms)]
         solver = Parts(self._entries, problem.index, self._diagonal, self._n_groups, memory)
         return solver.solve(active, parts, local, middle, goal)
 

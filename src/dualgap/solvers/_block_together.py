@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Matrix = Callable[[NDArray[np.intp], NDArray[np.intp]], NDArray[Any]]
 
-# Free variables that are moved together, at most: a factorisation of half a second, 140 MB.
+# Free variables that are moved together, at most: a factorisation of half a second, 140 MB in float32.
 _MOST = 6000
 # Up to so many, where a factorisation takes a twentieth of a second, what it is expected to save is reason enough. More
 # take one when pair steps have cost as much already: expectations are too high where blocks are about to arrive.
@@ -54,11 +54,12 @@ class Together:
         self.patience = 1.0
         # What pair steps have cost since the free variables were last moved together, and the violation then.
         self.paired, self.paired_from = 0.0, np.inf
+        # Whether slopes have been set right since, which pair steps have not followed.
         self.late = False
         self.was_free = np.zeros(n, dtype=bool)
 
     def overdue(self) -> None:
-        """All free variables have to follow, a little: pair steps are not asked."""
+        """All free variables have to follow, a little: where a factor is cheap, pair steps are not asked."""
         self.late = True
 
     def move(

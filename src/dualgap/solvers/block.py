@@ -62,6 +62,7 @@ from dualgap.solvers._block_layout import (
     orient,
 )
 from dualgap.solvers._block_leap import STEPS_EACH, leaping_steps
+from dualgap.solvers._block_parts import filling
 from dualgap.solvers._block_rounding import NOISE_SHARE, Rounding
 from dualgap.solvers._block_select import eagerness, gap_terms, largest, select, thresholds
 from dualgap.solvers._block_side_by_side import SideBySide
@@ -559,19 +560,16 @@ class _Run:
 
     def square(self, q: int) -> NDArray[Any]:
         """Memory for H over so many variables, the same each time."""
-        return self.room(0, q * q).reshape(q, q)
+        return self.room(0)[: q * q].reshape(q, q)
 
-    def room(self, number: int, size: int) -> NDArray[Any]:
-        """Memory for so many entries, the same each time; blocks side by side have one each.
+    def room(self, number: int) -> NDArray[Any]:
+        """Memory for the rows of a block, the same each time; blocks side by side have one each.
 
-        (Of one piece for all of them, more than 32 MB, the C library keeps nothing for the next run: the system spent
-        40 ms a fit of covtype with 20 000 rows on new pages.)
+        (Of one piece for all of them, more than 32 MB, the C library keeps nothing for the next run.)
         """
-        if number in self.rooms and self.rooms[number].size < size:
-            del self.rooms[number]  # before there is another
         if number not in self.rooms:
-            self.rooms[number] = self.entries.room(size)
-        return self.rooms[number][:size]
+            self.rooms[number] = self.entries.room((self.size + filling(self.n_groups)) ** 2)
+        return self.rooms[number]
 
     def fill(self, matrix: NDArray[Any], variables: NDArray[np.intp]) -> NDArray[Any]:
         """Write H over a few variables to a matrix."""
