@@ -198,6 +198,41 @@ def test_rounding_is_in_the_way_where_exact_looks_show_the_same_violation():
     assert looks([0.3, 0.29, 0.2]) == [False, False, True]
 
 
+def test_rounding_may_feign_where_variables_are_large_beside_the_objective():
+    p = _problem("c_svc", 300, 1.0)
+    ones = np.ones(p.n)
+    rounding = _block_rounding.Rounding(p, ones, ones, single=True)
+    u = np.full(p.n, 2.0)
+    # 300 squares of 4, whose eigenvalues rounding turns by 1.2e-7 times the root of 300.
+    energy = 0.5 * 1.2e-7 * np.sqrt(300.0) * 1200.0
+    bound = energy / 0.02
+    linear = float(u @ p.f0)
+    assert not rounding.feigns(u, bound * 1.01 + max(linear, 0.0))
+    assert not rounding.feigns(u, linear - bound * 1.01)  # the quadratic part alone is as large
+    small = _block_rounding.Rounding(p, np.full(p.n, 1e9), ones, single=True)  # hardly any linear part
+    assert small.feigns(u, 0.99 * bound)
+    assert not small.feigns(u, 1.01 * bound)
+    assert not small.feigns(0.0 * u, 0.0)
+    assert not _block_rounding.Rounding(p, ones, ones, single=False).feigns(1e9 * u, 1e-9)
+
+
+def test_regression_with_a_large_c_is_left_to_float64_entries_soon(monkeypatch):
+    """Steps would follow what rounding makes of the matrix, as far as the box lets them: millions of them."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(600, 4))
+    y = np.sin(X[:, 0]) + 0.3 * rng.normal(size=600)
+    gram = make_gram(X, Kernel("rbf", gamma=0.05))
+    kinds, sharpen = [], block._Run.sharpen
+    monkeypatch.setattr(block._Run, "sharpen", lambda self: (sharpen(self), kinds.append(self.dtype)))
+    plain = solve(build("eps_svr", gram, y, C=1.0, epsilon=0.1), "block", gap_tol=1e-6)
+    assert plain.status is Status.CONVERGED
+    assert not kinds
+    result = solve(build("eps_svr", gram, y, C=1e4, epsilon=0.1), "block", gap_tol=1e-6)
+    assert set(kinds) == {np.dtype(np.float64)}
+    assert result.status is Status.CONVERGED
+    assert result.certificate.relative_gap <= 1e-6
+
+
 def test_float64_entries_from_the_middle_of_a_run_on(monkeypatch):
     """Where rounding is in the way: same solution, all entries counted, and the rest by float64 ones."""
     p = _problem("c_svc", 6000, 10.0)

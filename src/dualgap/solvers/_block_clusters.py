@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dualgap.solvers._block_layout import Local
 
 # Variables of a part at most, and parts below which all variables are as soon solved together.
-_PART, _PARTS_LEAST = 3072, 4
+_PART, _PARTS_LEAST = 2560, 4
 # A part is solved to this share of the violation there is at the start (0.25 is as good, 0.05 is worse).
 _SHARE = 0.15
 # Variables of a cluster on average (2048 or 3000: covtype 50 000 612 and 616 ms in place of 574), and clusters at most:

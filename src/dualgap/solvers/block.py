@@ -227,8 +227,7 @@ class _Run:
             # Steps that are counted have to be taken in order.
             allowed=not self.signed and self.coupling.empty and options.max_iter < 0,
         )  # fmt: skip
-        most_together = self.entries.largest_block() // 2
-        self.together = Together(problem.n, self.n_groups, most_together, self.entries.entry_cost)
+        self.together = Together(problem.n, self.n_groups, self.entries.largest_block(), self.entries.entry_cost)
 
     def sharpen(self) -> None:
         """Go on with float64 entries, from exact slopes."""
@@ -250,7 +249,7 @@ class _Run:
         least, waited = np.inf, 0
         while True:
             low, high, violation = thresholds(self.gradient, self.u, self.lo, self.hi, self.group, self.n_groups)
-            if self.rounding.in_the_way(violation):
+            if self.rounding.feigns(self.u, self.objective) or self.rounding.in_the_way(violation):
                 self.sharpen()
                 asked, least, waited = np.inf, np.inf, 0
                 continue
