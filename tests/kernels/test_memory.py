@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import platform
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -33,3 +37,30 @@ def test_a_small_budget_has_its_memory_given_back_at_once():
     before = held()
     del memory
     assert before - held() > 35_000_000
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="how memory is kept is known of glibc alone")
+def test_what_is_freed_is_kept_from_the_first_fit_on():
+    """Left alone, glibc gives the first pieces of each size back, and a process touches new pages fit after fit."""
+    code = """
+        import resource, sys
+        import numpy as np
+        from dualgap.kernels.memory import within
+
+        def pages():
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+            np.ones(3_000_000, dtype=np.uint8)
+            return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+        within(int(sys.argv[1]), 1000, np.float32)
+        print(pages(), pages())
+    """
+
+    def counted(budget: int) -> list[int]:
+        command = [sys.executable, "-c", textwrap.dedent(code), str(budget)]
+        return [int(word) for word in subprocess.run(command, capture_output=True, check=True).stdout.split()]
+
+    first, second = counted(10**9)
+    assert first > 500
+    assert second < 50
+    assert counted(10**8)[1] > 500  # small budgets leave the C library as it is

@@ -195,18 +195,20 @@ def nonzeros_in_order(
     scale: Any,
     dtype: np.dtype[Any],
     threads: int,
+    beyond: int = 0,
 ) -> tuple[NDArray[Any], NDArray[np.int32], NDArray[np.int64]]:
     """Values, features and starts of the nonzeros of some rows of a dense matrix, in the order of their use.
 
-    Values are those beside the centre.
-
-    `counts` are the nonzeros of all rows, each (`row_nonzeros`).
+    Values are those beside the centre. `counts` are the nonzeros of all rows, each (`row_nonzeros`). After the last
+    there is room for so many `beyond`, zeros.
     """
     chunks = -(-len(points) // SPARSE_ROWS)
     ends = np.zeros(chunks + 1, dtype=np.int64)
     if chunks:
         np.cumsum(np.add.reduceat(counts[points], np.arange(chunks) * SPARSE_ROWS), out=ends[1:])
-    values, which = np.empty(ends[-1], dtype=dtype), np.empty(ends[-1], dtype=np.int32)
+    total = int(ends[-1])
+    values, which = np.empty(total + beyond, dtype=dtype), np.empty(total + beyond, dtype=np.int32)
+    values[total:], which[total:] = 0, 0
     starts = room_for_starts(len(points), X.shape[1])
     starts[-1] = ends[-1]
     work = len(points) * X.shape[1]
@@ -243,9 +245,11 @@ class KeptNonzeros:
         threads: int,
     ):
         self._counts = counts
-        values, which, self.starts = nonzeros_in_order(X, counts, np.arange(X.shape[0]), centre, scale, dtype, threads)
+        everything = np.arange(X.shape[0])
         # Rows are copied by whole runs of `_RUN`.
-        self.values, self.which = (np.concatenate([part, np.zeros(_RUN, part.dtype)]) for part in (values, which))
+        self.values, self.which, self.starts = nonzeros_in_order(
+            X, counts, everything, centre, scale, dtype, threads, beyond=_RUN
+        )
 
     def where(self, points: NDArray[np.intp]) -> tuple[NDArray[Any], NDArray[np.int32], NDArray[np.int64]]:
         """All values and features, and where among them each of these rows begins and ends, side by side."""
