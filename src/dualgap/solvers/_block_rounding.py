@@ -29,9 +29,9 @@ _LOOKS, _FELL = 3, 0.5
 # Rounding of n entries a row turns eigenvalues by about this times the root of n. Where the energy that this lets
 # variables feign, half of it times their squares, is more than such a share of the objective, steps follow it as far as
 # the box lets them. (Seconds to a gap of 1e-6 with float32 / float64 entries, and the share at the end: cpusmall C=100
-# 0.47 / 0.67 at 0.004, C=1000 2.7 / 2.7 at 0.05, C=3000 35 / 4.9 at 0.15; cadata C=100 0.8 / 1.3 at 0.002, C=1000 10 / 7.1
-# at 0.025; covtype 20 000 C=1000 1.0 / 1.4 at 0.005, C=1e4 6.6 / 3.0 at 0.05; ijcnn1 C=1000 0.27 / 0.42 at 0.003, C=1e5
-# 0.63 / 0.47 at 0.14.)
+# 0.47 / 0.67 at 0.004, C=1000 2.7 / 2.7 at 0.05, C=3000 35 / 4.9 at 0.15; cadata C=100 0.8 / 1.3 at 0.002, C=1000
+# 10 / 7.1 at 0.025; covtype 20 000 C=1000 1.0 / 1.4 at 0.005, C=1e4 6.6 / 3.0 at 0.05; ijcnn1 C=1000 0.27 / 0.42 at
+# 0.003, C=1e5 0.63 / 0.47 at 0.14.)
 _TURNED, _FEIGNED = 1.2e-7, 0.02
 
 
