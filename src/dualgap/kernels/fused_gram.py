@@ -277,7 +277,7 @@ class FusedGram:
     def exact(self, weights: NDArray[np.float64], rows: NDArray[np.intp] | None = None) -> NDArray[np.float64]:
         """``K[rows] @ weights`` in float64 throughout."""
         out = np.zeros(self.n if rows is None else len(rows))
-        used = np.flatnonzero(weights)
+        used = np.flatnonzero(weights != 0.0)
         self._multiply(self._proof_source(), [out], [(used, weights[used])], rows, _WORTH_HALVING)
         return out
 
@@ -291,7 +291,10 @@ class FusedGram:
         if not self._double:
             sparse = is_sparse(self._X, self.kernel)
             keep = self.budget // PACKED_SHARE
-            source = TileSource(self._X, self.kernel, np.float64, sparse=sparse, threads=self.threads, keep=keep)
+            centre = self._single.centre if isinstance(self._single, TileSource) else None
+            source = TileSource(
+                self._X, self.kernel, np.float64, sparse=sparse, threads=self.threads, keep=keep, centre=centre
+            )
             self._double.append(source)
         return self._double[0]
 

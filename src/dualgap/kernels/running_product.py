@@ -109,7 +109,7 @@ class RunningProduct:
         self._check(points)
         untold = weights - self.weights
         if self._matters(untold, weights):
-            moved = np.flatnonzero(untold)
+            moved = np.flatnonzero(untold != 0.0)  # of truth values: a tenth of the time
             self._add(moved, untold[moved], self._chosen, keep=False)
         elif self._proof is not None:
             self._proof.error[self._chosen] += np.abs(untold).sum()
@@ -119,7 +119,7 @@ class RunningProduct:
         others[self._chosen] = False
         rest = np.flatnonzero(others)
         change = weights - self._before
-        moved = np.flatnonzero(change)
+        moved = np.flatnonzero(change != 0.0)
         self._add(moved, change[moved], rest, keep=False)
         others[self._chosen] = True
         self._leave(np.flatnonzero(~others & (self._behind == 0)))
@@ -144,7 +144,7 @@ class RunningProduct:
         for state in np.unique(behind):
             here = np.flatnonzero(behind == state)
             change = weights - (self.weights if state == 0 else self._left[state - 1])
-            moved = np.flatnonzero(change)
+            moved = np.flatnonzero(change != 0.0)
             error[here] += proof.error[points[here]]
             if not self._matters(change, weights):
                 error[here] += np.abs(change).sum()

@@ -348,7 +348,7 @@ class _Run:
             self.iterations += steps
             if self.tell(np.nan, complete=False, known=False):
                 return True
-        moved = np.flatnonzero(self.u)
+        moved = np.flatnonzero(self.u != 0.0)
         self.rounding.moved(moved, self.u[moved])
         nothing = moved[:0]
         self.product.narrow(index[nothing], whole=False)
