@@ -206,14 +206,29 @@ def test_rounding_may_feign_where_variables_are_large_beside_the_objective():
     # 300 squares of 4, whose eigenvalues rounding turns by 1.2e-7 times the root of 300.
     energy = 0.5 * 1.2e-7 * np.sqrt(300.0) * 1200.0
     bound = energy / 0.02
-    linear = float(u @ p.f0)
-    assert not rounding.feigns(u, bound * 1.01 + max(linear, 0.0))
-    assert not rounding.feigns(u, linear - bound * 1.01)  # the quadratic part alone is as large
-    small = _block_rounding.Rounding(p, np.full(p.n, 1e9), ones, single=True)  # hardly any linear part
-    assert small.feigns(u, 0.99 * bound)
-    assert not small.feigns(u, 1.01 * bound)
-    assert not small.feigns(0.0 * u, 0.0)
-    assert not _block_rounding.Rounding(p, ones, ones, single=False).feigns(1e9 * u, 1e-9)
+    assert rounding.feigns(u, -0.99 * bound, 0.99 * bound)
+    assert not rounding.feigns(u, -1.01 * bound, 0.5 * bound)
+    assert not rounding.feigns(u, -0.5 * bound, 1.01 * bound)
+    assert not rounding.feigns(0.0 * u, 0.0, 0.0)
+    assert not _block_rounding.Rounding(p, ones, ones, single=False).feigns(1e9 * u, 1e-9, 1e-9)
+
+
+@pytest.mark.parametrize("precision", ["single", "double"])
+@pytest.mark.parametrize("megabytes", [4.0, 27.0])
+def test_free_variables_that_move_together_take_an_eighth_of_the_budget(monkeypatch, megabytes, precision):
+    """Beside blocks, which may take half of it, and packed columns."""
+    made, use = [], block._Run.use
+
+    def noted(run, *args):
+        use(run, *args)
+        made.append(8 * run.together.most**2 * run.dtype.itemsize)
+
+    monkeypatch.setattr(block._Run, "use", noted)
+    X = np.random.default_rng(0).normal(size=(3000, 4))
+    gram = make_gram(X, Kernel("rbf", gamma=0.5), kind="cached", cache_size=megabytes)
+    solve(build("c_svc", gram, np.where(X[:, 0] > 0, 1, -1)), "block", precision=precision)
+    assert made
+    assert 0.9e6 * megabytes < max(made) <= 1e6 * megabytes
 
 
 def test_regression_with_a_large_c_is_left_to_float64_entries_soon(monkeypatch):

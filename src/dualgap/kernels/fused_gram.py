@@ -291,10 +291,7 @@ class FusedGram:
         if not self._double:
             sparse = is_sparse(self._X, self.kernel)
             keep = self.budget // PACKED_SHARE
-            centre = self._single.centre if isinstance(self._single, TileSource) else None
-            source = TileSource(
-                self._X, self.kernel, np.float64, sparse=sparse, threads=self.threads, keep=keep, centre=centre
-            )
+            source = TileSource(self._X, self.kernel, np.float64, sparse=sparse, threads=self.threads, keep=keep)
             self._double.append(source)
         return self._double[0]
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 # Budgets in bytes below which large memory has pages of its own, which the system has back as soon as nobody uses them.
-# The C library keeps what is freed for the next fit, up to some 30 MB: faster by a tenth, and within a tenth of any
-# larger budget (mnist with 60 000 rows and a budget of 100 MB: 78 MB in place of 116).
+# The C library keeps what is freed for the next fit: faster by a tenth, and within a tenth of any larger budget (mnist
+# with 60 000 rows and a budget of 100 MB: 78 MB in place of 116).
 _SMALL_BUDGET, _LARGE = 150_000_000, 4_000_000
 # Bytes of the largest piece that glibc learns from, less what it adds itself (see `_teach_to_keep`).
 _LEARNT_FROM = (32 << 20) - 65_536
@@ -24,11 +24,11 @@ _LEARNT_FROM = (32 << 20) - 65_536
 def within(budget: int, size: int, dtype: Any) -> NDArray[Any]:
     """`aligned` memory for who has a budget to keep."""
     wanted = size * np.dtype(dtype).itemsize
-    if budget >= _SMALL_BUDGET or wanted < _LARGE:
-        if budget >= _SMALL_BUDGET:
-            _teach_to_keep()
-        return aligned(size, dtype)
-    return np.frombuffer(mmap.mmap(-1, wanted), dtype=dtype)
+    if budget < _SMALL_BUDGET and wanted >= _LARGE:
+        return np.frombuffer(mmap.mmap(-1, wanted), dtype=dtype)
+    if budget >= _SMALL_BUDGET:
+        _teach_to_keep()
+    return aligned(size, dtype)
 
 
 @cache

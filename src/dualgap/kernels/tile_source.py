@@ -85,24 +85,13 @@ class Formula:
 class TileSource:
     """The data as tiles of one precision want them; nothing is copied but what is being packed.
 
-    Up to `keep` bytes are for the nonzeros of dense rows. `centre` is that of tiles of another precision, where there
-    are any.
+    Up to `keep` bytes are for the nonzeros of dense rows.
     """
 
     # Entries (i, j) and (j, i) are the same to the last bit for dense rows, and close enough to it for sparse ones.
     symmetric = True
 
-    def __init__(
-        self,
-        X: Any,
-        kernel: Kernel,
-        dtype: Any,
-        *,
-        sparse: bool,
-        threads: int,
-        keep: int = 0,
-        centre: NDArray[np.float64] | None = None,
-    ) -> None:
+    def __init__(self, X: Any, kernel: Kernel, dtype: Any, *, sparse: bool, threads: int, keep: int = 0) -> None:
         self.formula = Formula.of(kernel)
         self.dtype = np.dtype(dtype)
         self.width = tile_columns(dtype)
@@ -115,9 +104,7 @@ class TileSource:
         self.csr = sp.issparse(X)
         self.X = X.sorted_indices() if self.csr and not X.has_sorted_indices else X
         self.wide = self.features > MOST_FEATURES
-        if centre is None:
-            centre = _centre(X, sparse=sparse) if kernel.name == "rbf" else np.zeros(self.features)
-        self.centre = centre
+        self.centre = _centre(X, sparse=sparse) if kernel.name == "rbf" else np.zeros(self.features)
         self._kept: packing.KeptNonzeros | None = None
         if sparse and not self.csr and self.features <= packing.FEATURES:
             size = (self.dtype.itemsize + 4) * int(self._row_nonzeros.sum())

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from dualgap.kernels.entries import Entries
     from dualgap.solvers._block_layout import Local
 
-# Variables of a part at most, and parts below which all variables are as soon solved together.
+# Rows of a part at most (a square of them takes 26 MB; the C library keeps up to 32 for the next run), and parts below
+# which all variables are as soon solved together.
 _PART, _PARTS_LEAST = 2560, 4
 # A part is solved to this share of the violation there is at the start (0.25 is as good, 0.05 is worse).
 _SHARE = 0.15

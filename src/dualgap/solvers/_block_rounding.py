@@ -9,6 +9,7 @@ far from one time to the next that rounding undoes what was gained: exact slopes
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -51,7 +52,7 @@ class Rounding:
     def __init__(
         self, problem: DualQP, scale: NDArray[np.float64], diagonal: NDArray[np.float64], *, single: bool
     ) -> None:
-        self.problem, self.scale, self.linear = problem, scale, problem.f0 / scale
+        self.problem, self.scale = problem, scale
         # Exact products of a few rows can be had by tiles; a user's function is not asked for them.
         tiles = getattr(problem.gram, "fused", None)
         self.exact: Callable[..., NDArray[np.float64]] | None = tiles.exact if single and tiles is not None else None
@@ -81,12 +82,12 @@ class Rounding:
         gradient[active] = self.slopes(active, u)
         self.drift, self.looking = 0.0, True
 
-    def feigns(self, u: NDArray[np.float64], objective: float) -> bool:
-        """Whether steps may follow what rounding makes of H and not H; `objective` is ``u'Hu/2 + f'u``."""
+    def feigns(self, u: NDArray[np.float64], objective: float, quadratic: float) -> bool:
+        """Whether steps may follow what rounding makes of H, not H; `quadratic` is ``u'Hu/2``, part of `objective`."""
         if self.exact is None:
             return False
-        energy = 0.5 * _TURNED * float(np.sqrt(np.count_nonzero(u)) * ((u * u) @ self.weight))
-        return energy > _FEIGNED * max(abs(objective), abs(objective - float(u @ self.linear)))
+        energy = 0.5 * _TURNED * sqrt(np.count_nonzero(u != 0.0)) * float((u * u) @ self.weight)
+        return energy > _FEIGNED * max(abs(objective), abs(quadratic))
 
     def in_the_way(self, violation: float) -> bool:
         """Whether exact slopes keep showing the same violation; to be asked once for each violation that is found."""

@@ -227,7 +227,9 @@ class _Run:
             # Steps that are counted have to be taken in order.
             allowed=not self.signed and self.coupling.empty and options.max_iter < 0,
         )  # fmt: skip
-        self.together = Together(problem.n, self.n_groups, self.entries.largest_block(), self.entries.entry_cost)
+        # An eighth of the budget: blocks may take half of it, and packed columns most of the rest.
+        most_together = self.entries.largest_block() // 2
+        self.together = Together(problem.n, self.n_groups, most_together, self.entries.entry_cost)
 
     def sharpen(self) -> None:
         """Go on with float64 entries, from exact slopes."""
@@ -249,15 +251,16 @@ class _Run:
         least, waited = np.inf, 0
         while True:
             low, high, violation = thresholds(self.gradient, self.u, self.lo, self.hi, self.group, self.n_groups)
-            if self.rounding.feigns(self.u, self.objective) or self.rounding.in_the_way(violation):
+            if not self.aside.any():  # else what has been added up on the way is nearer
+                self.objective = self.own_objective()
+            check_objective(self.objective)
+            quadratic = self.objective - float(self.u @ self.linear)
+            if self.rounding.feigns(self.u, self.objective, quadratic) or self.rounding.in_the_way(violation):
                 self.sharpen()
                 asked, least, waited = np.inf, np.inf, 0
                 continue
             waited = 0 if violation < _FELL * least else waited + 1
             least = min(least, violation)
-            if not self.aside.any():  # else what has been added up on the way is nearer
-                self.objective = self.own_objective()
-            check_objective(self.objective)
             if self.tell(violation, complete=self.coupling.worth_telling(violation)):
                 return self.outcome(Status.STOPPED)
             if self.coupling.exhausted():
