@@ -139,7 +139,7 @@ def _bounded(
     whole = points.size == problem.gram.n
     inside = (a != 0.0) | ((a != problem.lo) & (a != problem.hi))
     needed = np.zeros(problem.gram.n, dtype=bool)
-    needed[problem.index[inside]] = True
+    needed[problem.index[np.flatnonzero(inside)]] = True
     found: LastProduct | None = find(
         problem.on_points(a), None if whole else points, needed if whole else needed[points], always=always, known=known
     )

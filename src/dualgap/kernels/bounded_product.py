@@ -98,7 +98,8 @@ def sides(
     """
     groups, outs = [], np.zeros((2 * len(parts), rows.size))
     for part in parts:
-        for side in (part[delta[part] > 0.0], part[delta[part] < 0.0]):
+        weights = delta[part]
+        for side in (part[np.flatnonzero(weights > 0.0)], part[np.flatnonzero(weights < 0.0)]):
             groups.append((side if points is None else points[side], np.abs(delta[side])))
     add(list(outs), groups, rows)
     return outs
@@ -125,4 +126,4 @@ def by_distance(used: NDArray[np.intp], bound: EntryError) -> list[NDArray[np.in
     for end in ends[-2:0:-1]:
         if most[0] >= _APART * ordered[end - 1]:
             most.insert(0, float(ordered[end - 1]))
-    return [used[(off > less) & (off <= more)] for less, more in pairwise([-1.0, *most]) if more > less]
+    return [used[np.flatnonzero((off > less) & (off <= more))] for less, more in pairwise([-1.0, *most]) if more > less]

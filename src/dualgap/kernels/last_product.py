@@ -76,11 +76,11 @@ class LastProduct:
         if self.error is None:
             product = product + multiply(change, rows) if np.any(change) else product
         else:
-            known = self.error == 0.0
+            known, bounded = np.flatnonzero(self.error == 0.0), np.flatnonzero(self.error != 0.0)
             product = product.copy()
             if np.any(change):
                 product[known] += multiply(change, self._at(known))
-            product[~known] = multiply(weights, self._at(~known))
+            product[bounded] = multiply(weights, self._at(bounded))
         self._go_on(weights, product, None)
         return product.copy()
 
@@ -93,28 +93,30 @@ class LastProduct:
         approximate: Approximate,
     ) -> None:
         """Make this the product ``K[rows] @ weights``: exact where it is `needed`, elsewhere with a bound."""
-        rest = ~needed
+        # Places: to choose by truth values takes five times as long.
+        exact, rest = np.flatnonzero(needed), np.flatnonzero(~needed)
         if not self.leads_to(weights, rows):
             self.rows = rows
             product, error = np.zeros(needed.size), np.zeros(needed.size)
-            product[needed] = multiply(weights, self._at(needed))
+            product[exact] = multiply(weights, self._at(exact))
             product[rest], error[rest] = approximate(weights, self._at(rest))
             self._start(weights, rows, product, error)
             return
         assert self.weights is not None
         change = weights - self.weights
         moved_any = bool(np.any(change))
-        if self.error is not None and not moved_any and not np.any(self.error[needed]):
+        if self.error is not None and not moved_any and not np.any(self.error[exact]):
             return
         product = self.product.copy()
         error = np.zeros(needed.size) if self.error is None else self.error.copy()
-        known, unknown = needed & (error == 0.0), needed & (error != 0.0)
+        certain = error[exact] == 0.0
+        known, unknown = exact[np.flatnonzero(certain)], exact[np.flatnonzero(~certain)]
         if moved_any:
             product[known] += multiply(change, self._at(known))
             moved, off = approximate(change, self._at(rest))
             product[rest] += moved
             error[rest] += off
-        if np.any(unknown):
+        if unknown.size:
             product[unknown], error[unknown] = multiply(weights, self._at(unknown)), 0.0
         self._go_on(weights, product, error)
 
@@ -122,12 +124,12 @@ class LastProduct:
         """Make some components exact."""
         assert self.weights is not None
         assert self.error is not None
-        self.product[places] = multiply(self.weights, places if self.rows is None else self.rows[places])
+        self.product[places] = multiply(self.weights, self._at(places))
         self.error[places] = 0.0
 
-    def _at(self, mask: NDArray[np.bool_]) -> NDArray[np.intp]:
+    def _at(self, places: NDArray[np.intp]) -> NDArray[np.intp]:
         """The points of some components."""
-        return np.flatnonzero(mask) if self.rows is None else self.rows[mask]
+        return places if self.rows is None else self.rows[places]
 
     def _start(
         self,
