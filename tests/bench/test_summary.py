@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
-from dualgap.bench import kernel, l1_series, linear, machine, summary
+from dualgap.bench import REPEAT, kernel, l1_series, linear, machine, summary
 from dualgap.bench.kernel import Settings
 from dualgap.bench.linear import LinearSettings
 from dualgap.bench.packages import OURS
@@ -225,7 +225,7 @@ def test_l1_machines_stand_beside_the_others(stage, tmp_path, monkeypatch):
     monkeypatch.setattr("dualgap.cli.bench_all._draw", lambda report, path: "")
     names = ["l1_breast_cancer_hinge", "l1_breast_cancer_squared_hinge"]
     shown = invoke("-p", names[0], "-p", names[1], "--output", tmp_path).output
-    assert asked == [("breast_cancer", (1.0, 1e-6, 3, 60.0))] * 2
+    assert asked == [("breast_cancer", (1.0, 1e-6, REPEAT, 60.0))] * 2
     assert ">4.5x" in shown
     text = summary.markdown(summary.read_summary(tmp_path / "bench.json"))
     assert "| the fastest peer, hinge, float64 input | 3.0 (1 problem, least 3.00) |" in text

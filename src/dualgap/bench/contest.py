@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from dualgap.bench import REPEAT
 from dualgap.bench.goals import LONG_STEP, loosest_tolerance, merged
 from dualgap.bench.packages import OURS
 from dualgap.bench.results import Comparison, Runs
@@ -58,7 +59,7 @@ class ContestSettings:
         Seconds that a peer's fit may take to be repeated; None where all are.
     """
 
-    repeat: int = 3
+    repeat: int = REPEAT
     gap: float | None = 1e-6
     limit: float = 300.0
     threads: int = 1

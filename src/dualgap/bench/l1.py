@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dualgap.bench import REPEAT
 from dualgap.bench.l1_libraries import bias_of, installed, ready
 from dualgap.bench.packages import OURS, Fit
 from dualgap.bench.preparation import breast_cancer, read_file, signs
@@ -60,7 +61,7 @@ class L1Settings:
 
     C: float = 1.0
     error: float = 1e-6
-    repeat: int = 3
+    repeat: int = REPEAT
     limit: float = 300.0
     cap: float = 20.0
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dualgap.bench import REPEAT
 from dualgap.cli.bench_all import everything
 from dualgap.cli.bench_output import (
     check_outputs,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from dualgap.bench.contest import ContestSettings
     from dualgap.bench.results import Report
 
-_REPEAT, _GAP, _LIMIT, _CAP, _LEAST = 3, 1e-6, 300.0, 20.0, 2.0
+_GAP, _LIMIT, _CAP, _LEAST = 1e-6, 300.0, 20.0, 2.0
 _WHAT, _HOW, _OUTPUT = "What is compared", "How it is run", "Output"
 
 
@@ -42,7 +43,7 @@ _Gap = Annotated[float, typer.Option("--gap", help="Relative gap of the second t
 _Show = Annotated[bool, typer.Option("--list", help="List the problems and end.", rich_help_panel=_WHAT)]
 _Repeat = Annotated[
     int | None,
-    typer.Option("--repeat", help="Fits of each; the median counts.", show_default=str(_REPEAT), rich_help_panel=_HOW),
+    typer.Option("--repeat", help="Fits of each; the median counts.", show_default=str(REPEAT), rich_help_panel=_HOW),
 ]
 _Cap = Annotated[
     float,
@@ -129,7 +130,7 @@ def kernel(
     problems = select(problem or [])
     settings = Settings(
         cache_size=cache_size,
-        repeat=repeat if repeat is not None else 1 if quick else _REPEAT,
+        repeat=repeat if repeat is not None else 1 if quick else REPEAT,
         gap=gap,
         limit=limit,
         cap=cap,
@@ -195,7 +196,7 @@ def linear(
         return
     problems = select(problem or [])
     settings = LinearSettings(
-        repeat=repeat if repeat is not None else 1 if quick else _REPEAT,
+        repeat=repeat if repeat is not None else 1 if quick else REPEAT,
         gap=gap,
         limit=limit,
         cap=cap,
@@ -248,7 +249,7 @@ def l1(
         return
     names = chosen(problem or list(USUAL), SETS, "data set")
     losses = chosen(loss or [], LOSSES, "loss")
-    settings = L1Settings(C, error, _REPEAT if repeat is None else repeat, limit, cap)
+    settings = L1Settings(C, error, REPEAT if repeat is None else repeat, limit, cap)
     check_output(json, "--json")
     check_files("" if name == "breast_cancer" else name for name in names)
     with Progress("starting") as progress:

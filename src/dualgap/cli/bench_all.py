@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dualgap.bench import REPEAT
 from dualgap.cli.bench_output import print_means, print_table, run_with_progress
 from dualgap.cli.output import fact
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 # The kinds in the order they are run, and the share of the time after which no problem of a kind is begun.
 _SHARES = {"kernel": 0.35, "linear": 0.85, "l1": 1.0}
-_REPEAT, _GAP, _SEEDS = 3, 1e-6, 5
+_GAP, _SEEDS = 1e-6, 5
 # Seconds after which a fit is ended, and seconds that a peer's fit gets at the common gap whatever the cap. LIBLINEAR
 # takes some 160 s for its thousand passes over covtype, which is what its default tolerance costs there, and LIBSVM
 # some 190 s for 50 000 rows of it; and that LIBLINEAR does not get to a gap, which dualgap reaches in a tenth of a
@@ -118,7 +119,7 @@ def _settings(kind: str, quick: bool, cap: float) -> ContestSettings:
     from dualgap.bench.machine import available_cores
 
     common: dict[str, Any] = {
-        "repeat": 1 if quick else _REPEAT,
+        "repeat": 1 if quick else REPEAT,
         "gap": None if quick else _GAP,
         "cap": cap,
         "brief": _BRIEF,
