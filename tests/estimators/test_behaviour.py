@@ -1,6 +1,7 @@
 """What the estimators promise beyond scikit-learn: certificates, limits, repeatability, memory, interrupts."""
 
 import gc
+import os
 import pickle
 import re
 import signal
@@ -26,6 +27,7 @@ from sklearn.preprocessing import StandardScaler
 
 import dualgap
 from dualgap import SVC, SVDD, SVR, Certificate, Event, History, NuSVC, NuSVR, OneClassSVM, Status
+from dualgap.kernels import fused
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from processor import processor_seconds
@@ -494,6 +496,32 @@ def test_cache_size_is_a_budget(solver):
     assert peak < 1.1 * megabytes * 1e6 + vectors + tiles + points.nbytes
     if solver == "smo":
         assert model.history_[-1].cache_misses > 0
+
+
+PEAK = """
+import numpy as np
+from dualgap import SVC
+from dualgap.bench.worker import forget_peak, peak_bytes
+
+rng = np.random.default_rng(0)
+X = np.zeros((20_000, 40))
+X[:, :8] = rng.random((20_000, 8))
+X[np.arange(20_000), rng.integers(8, 40, 20_000)] = 1.0  # a category of 32
+y = np.sin(6.0 * X[:, :4].sum(axis=1)) + rng.normal(scale=0.5, size=20_000) > 0.0
+model = SVC(C=10.0, gamma=2.0, cache_size=24, tol=0.1, n_jobs=2).fit(X[:3000], y[:3000])
+before = forget_peak()
+model.fit(X, y)
+assert model.support_.size > 10_000
+print(peak_bytes() - before)
+"""
+
+
+@pytest.mark.skipif(not fused.AVAILABLE, reason="without vector code a matrix of up to 32 MB is stored")
+@pytest.mark.skipif(not os.access("/proc/self/clear_refs", os.W_OK), reason="no peak of a fit alone on this system")
+def test_all_that_a_fit_needs_is_within_the_budget_and_a_tenth():
+    """Vectors, packed data and support vectors as well: some 1.2 kB a sample are enough."""
+    ran = subprocess.run([sys.executable, "-c", PEAK], capture_output=True, text=True, check=True)
+    assert 0 < int(ran.stdout) < 1.1 * 24e6
 
 
 def test_cache_goes_with_the_fit():

@@ -11,6 +11,7 @@ from sklearn.metrics import pairwise
 
 import dualgap
 from dualgap.kernels.cache import HITS, MISSES, ElementStore, RowStore
+from dualgap.kernels.entries import Entries
 from dualgap.kernels.functions import Kernel, tile
 from dualgap.kernels.gram import Gram, KernelGram, factored_gram, make_gram, row_store
 from dualgap.kernels.points import prepare
@@ -243,6 +244,21 @@ def test_memory_stays_within_the_budget(megabytes, cache):
     assert gram.nbytes <= 1.0 * megabytes * 1e6
     # Beside the entries: the slot map and a few vectors of length n.
     assert peak <= 1.1 * megabytes * 1e6 + 10 * 8 * 3000
+
+
+@pytest.mark.parametrize(
+    ("n", "megabytes", "divisible"),
+    [(1000, 1.0, 0.5), (1000, 200.0, 200.0), (50_000, 60.0, 40.0), (50_000, 30.0, 15.0)],
+)
+def test_blocks_leave_room_in_the_budget_for_the_vectors_of_a_fit(n, megabytes, divisible):
+    """480 bytes a point and 8 MB are not divided, of what is 0.7 are in use at a time; half the budget at least is."""
+    gram = make_gram(np.zeros((n, 1), dtype=np.float32), kernel("rbf"), kind="cached", cache_size=megabytes)
+    assert isinstance(gram, KernelGram)
+    assert gram.divisible == pytest.approx(divisible * 1e6)
+    assert Entries(gram, "single", keep=False).largest_block() == int(np.sqrt(0.5 * gram.divisible / 4))
+    if n == 1000:
+        stored = make_gram(np.zeros((n, 1)), kernel("rbf"), cache_size=megabytes)
+        assert stored.divisible == gram.divisible
 
 
 def test_a_stored_linear_matrix_knows_its_rows():

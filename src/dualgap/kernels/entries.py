@@ -55,7 +55,7 @@ class Entries:
         self._sums_by: Any = self._source if linear else self._made_by
         self._n = gram.n
         self.threads = thread_count(getattr(gram, "n_jobs", None)) if fused is None else fused.threads
-        self._budget = getattr(gram, "budget", FOREIGN_BUDGET)
+        self._divisible = getattr(gram, "divisible", FOREIGN_BUDGET)
         self._before = self._made_by.evaluations
         self._cache = _row_cache(gram) if keep and precision == "single" else None
 
@@ -80,12 +80,12 @@ class Entries:
         return self._cache is not None
 
     def largest_block(self) -> int:
-        """Rows of the largest square block that half of the budget holds; at least `_LEAST_BLOCK`."""
-        return max(_LEAST_BLOCK, int(np.sqrt(0.5 * self._budget / self.dtype.itemsize)))
+        """Rows of the largest square block that half of what is divided holds; at least `_LEAST_BLOCK`."""
+        return max(_LEAST_BLOCK, int(np.sqrt(0.5 * self._divisible / self.dtype.itemsize)))
 
     def room(self, size: int) -> NDArray[Any]:
         """Memory for so many entries."""
-        return within(self._budget, size, self.dtype)
+        return within(self._divisible, size, self.dtype)
 
     def block(self, rows: NDArray[np.intp], columns: NDArray[np.intp], out: NDArray[Any], *, keep: bool = True) -> None:
         """``out = K[rows, columns]``; with `keep` from whole rows, which are kept."""

@@ -51,6 +51,9 @@ _ROWS_LEAST = 2048
 _WORTH_BOUNDING = 7e7
 # The same where the solver has left them, and all of it is saved: a fifth of a millisecond, what bounds take.
 _WORTH_READING = 8e6
+# Bytes a fit takes beside what is divided: some forty vectors of all points, and scratch of two threads. What is
+# divided between blocks, packed columns and rows is never all in use: this share of it is.
+_EACH, _FIXED, _DIVIDED = 480, 8_000_000, 0.7
 # Bytes for the rows of a Gram matrix that is not ours and says nothing of a budget: the default of cache_size.
 FOREIGN_BUDGET = 200_000_000
 # Multiplications an entry of a Gram matrix takes that does not say: a guess.
@@ -152,6 +155,11 @@ class FullGram:
     def budget(self) -> int:
         """Bytes that a run may keep beside the matrix."""
         return self.nbytes if self.source is None else self.source.budget
+
+    @property
+    def divisible(self) -> int:
+        """Bytes of it for blocks, packed columns and rows (see `KernelGram.divisible`)."""
+        return self.nbytes if self.source is None else self.source.divisible
 
     @property
     def fused(self) -> FusedGram | None:
@@ -277,12 +285,18 @@ class KernelGram:
             self._store = kind(lambda point, columns: owner()(point, columns), self.n, self.dtype, self.budget)  # type: ignore[misc]
         return self._store
 
+    @property
+    def divisible(self) -> int:
+        """Bytes of the budget for blocks, packed columns and rows: half at least, the rest for the vectors of a fit."""
+        rest = self.budget - _FIXED - _EACH * self.n
+        return max(self.budget // 2, min(self.budget, int(rest / _DIVIDED)))
+
     @cached_property
     def fused(self) -> FusedGram | None:
         """The same matrix made of float32 tiles, where this CPU and kernel allow it."""
         if not fusable(self.kernel, self.points) or not self.largest_diagonal < SINGLE_MOST:
             return None
-        fused = FusedGram(self.points, self.kernel, self.budget, self.n_jobs)
+        fused = FusedGram(self.points, self.kernel, self.divisible, self.n_jobs)
         return fused if fused.finite else None
 
     @cached_property
@@ -290,8 +304,8 @@ class KernelGram:
         """Rows in float32 for block solvers, where entries are dear and the budget holds enough rows; else None."""
         if self.kernel.name == "linear" or (self.fused is not None and self.fused.entry_cost < _DEAR):
             return None
-        # The other half of the budget is for packed columns and a block.
-        capacity = min(self.n, self.budget // 2 // (4 * self.n))
+        # The other half is for packed columns and a block.
+        capacity = min(self.n, self.divisible // 2 // (4 * self.n))
         return None if capacity < min(self.n, _ROWS_LEAST) else RowCache(self.n, capacity)
 
     def separate(self) -> KernelGram:

@@ -87,7 +87,7 @@ class Clusters:
         low, high, violation = thresholds(*local.arrays, n_groups)
         self._middle, self.violation = 0.5 * (low + high), float(violation)
         self._goal = _SHARE * self.violation
-        # There is a square of rows for each thread, all of them in half of the budget.
+        # There is a square of rows for each thread, all of them in half of what is divided.
         rows = min(_PART, int(entries.largest_block() / np.sqrt(entries.threads)), entries.most_on_demand())
         self._most = rows - filling(n_groups)
         self.parts: list[NDArray[np.intp]] = []

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 # lines 34 and 136, 4 lines 35 and 148, principal axes of the sample 39 and 153, middles of two clusters 35 and 144.
 # With 64 points in place of 32 the same within 5 %, one way or the other.)
 _LINES, _SAMPLE = 8, 32
-# Points that are placed at a time: two megabytes of distances, made by all threads.
-_AT_A_TIME = 16384
+# Points that are placed at a time, by all threads: two megabytes of distances at most, and fewer where entries take
+# many multiplications, since such points are large, too (mnist: all that is not zero of 16 384 took 40 MB, now 10).
+_AT_A_TIME, _MULTIPLICATIONS = 16_384, 600_000.0
 
 
 class Slices:
@@ -52,8 +53,9 @@ class Slices:
         sample = generator.choice(points, min(_SAMPLE, points.size), replace=False)
         weights = _lines(_logarithms(entries, sample, sample))
         self._along = np.empty((_LINES, n), dtype=np.float32)
-        for begin in range(0, points.size, _AT_A_TIME):
-            here = points[begin : begin + _AT_A_TIME]
+        step = min(_AT_A_TIME, int(_MULTIPLICATIONS / entries.entry_cost) + 1)
+        for begin in range(0, points.size, step):
+            here = points[begin : begin + step]
             self._along[:, here] = weights @ _logarithms(entries, here, sample).T  # few columns, which are packed
         self._turn = 0
 

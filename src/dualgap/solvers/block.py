@@ -227,7 +227,7 @@ class _Run:
             # Steps that are counted have to be taken in order.
             allowed=not self.signed and self.coupling.empty and options.max_iter < 0,
         )  # fmt: skip
-        # An eighth of the budget: blocks may take half of it, and packed columns most of the rest.
+        # An eighth of what is divided: blocks may take half of it, and packed columns most of the rest.
         most_together = self.entries.largest_block() // 2
         self.together = Together(problem.n, self.n_groups, most_together, self.entries.entry_cost)
 
