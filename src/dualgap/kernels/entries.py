@@ -79,9 +79,9 @@ class Entries:
         """Whether rows are kept, so that products with all columns cost little."""
         return self._cache is not None
 
-    def largest_block(self) -> int:
-        """Rows of the largest square block that half of what is divided holds; at least `_LEAST_BLOCK`."""
-        return max(_LEAST_BLOCK, int(np.sqrt(0.5 * self._divisible / self.dtype.itemsize)))
+    def largest_block(self, more: int = 0) -> int:
+        """Rows of the largest square block that half of what is divided holds, with so many `more`; 128 at least."""
+        return max(_LEAST_BLOCK, int(np.sqrt(0.5 * self._divisible / self.dtype.itemsize)) - more)
 
     def room(self, size: int) -> NDArray[Any]:
         """Memory for so many entries."""

@@ -212,7 +212,7 @@ class _Run:
         # little, and smaller blocks compute fewer rows.
         self.entries = Entries(problem.gram, precision, keep=problem.n > options.block_size)
         self.dtype = self.entries.dtype
-        size = min(options.block_size, self.entries.largest_block())
+        size = min(options.block_size, self.entries.largest_block(filling(self.n_groups)))
         self.size = min(size // 2 if self.entries.rows_kept else size, problem.n)
         # A block of all variables keeps no other account of what it does.
         weights = problem.on_points(self.u / self.scale)
