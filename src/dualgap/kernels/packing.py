@@ -70,16 +70,26 @@ def _turn_lanes(X, points, centre, scale, width, t, present, packed):  # type: i
 
 @nb.njit(cache=True, nogil=True)
 def pack_sparse(data, indices, indptr, points, features, scale, half, width, first, last, packed, packed_half):  # type: ignore[no-untyped-def]
-    """Pack rows of a CSR matrix as `pack_dense` does."""
-    packed[first * features * width : last * features * width] = 0
+    """Pack rows of a CSR matrix, or nonzeros that are kept, as `pack_dense` does."""
     for t in range(first, last):
+        # Tile by tile: each is still in cache when its nonzeros are written.
+        packed[t * features * width : (t + 1) * features * width] = 0
         for lane in range(width):
             j = t * width + lane
             packed_half[j] = 0
             if j < points.size:
+                _ask_for(data, indices, indptr[points[min(j + _AHEAD, points.size - 1)]])
                 packed_half[j] = half[points[j]]
                 for p in range(indptr[points[j]], indptr[points[j] + 1]):
                     packed[(t * features + indices[p]) * width + lane] = data[p] * scale
+
+
+@nb.njit(cache=True, nogil=True, inline="always")
+def _ask_for(values, which, start):  # type: ignore[no-untyped-def]
+    """Have the nonzeros from `start` on in cache soon: two runs of them."""
+    for run in range(2):
+        prefetch(values, start + run * _RUN)
+        prefetch(which, start + run * _RUN)
 
 
 @nb.njit(cache=True, nogil=True)
@@ -271,10 +281,7 @@ def _copied_rows(kept_values, kept_which, kept_starts, points, values, which, st
     """Rows one after another; what is copied beyond the end of one is written over by the next."""
     p = 0
     for r in range(points.size):
-        soon = kept_starts[points[min(r + _AHEAD, points.size - 1)]]
-        for line in (soon, soon + _RUN):
-            prefetch(kept_values, line)
-            prefetch(kept_which, line)
+        _ask_for(kept_values, kept_which, kept_starts[points[min(r + _AHEAD, points.size - 1)]])
         begin, end = kept_starts[points[r]], kept_starts[points[r] + 1]
         starts[r] = p
         for at in range(0, end - begin, _RUN):

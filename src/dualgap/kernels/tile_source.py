@@ -189,11 +189,16 @@ class TileSource:
 
     def _pack(self, points: NDArray[np.intp], width: int, first: int, last: int, packed: Any, half: Any) -> None:
         """Groups `first` to `last` of `width` points each, into `packed` and `half`."""
-        X, scale = self.X, self.formula.scale
+        X, scale, kept = self.X, self.formula.scale, self._kept
         if self.csr:
             packing.pack_sparse(
                 X.data, X.indices, X.indptr, points, self.features, scale, self.half, width, first, last, packed, half
             )
+        elif kept is not None:  # scaled
+            packing.pack_sparse(
+                kept.values, kept.which, kept.starts, points, self.features, 1.0, self.half, width, first, last, packed,
+                half,
+            )  # fmt: skip
         else:
             packing.pack_dense(X, points, self.centre, scale, self.half, width, first, last, packed, half)
 
