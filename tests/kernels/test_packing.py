@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from dualgap.kernels import packing
+from dualgap.kernels.functions import Kernel
 from dualgap.kernels.packing import pack_dense
+from dualgap.kernels.tile_source import TileSource
 
 
 def by_formula(X, points, centre, scale, width, dtype):
@@ -94,3 +96,27 @@ def test_kept_nonzeros_are_those_in_order(features, share, dtype):
         for found, wanted in zip(kept.of(points), expected, strict=True):
             assert found.dtype == wanted.dtype
             np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("width", [6, 64])
+def test_sources_pack_the_same_bits_whether_nonzeros_are_kept_or_not(dtype, width):
+    rng = np.random.default_rng(width)
+    X = np.where(rng.uniform(size=(300, 54)) < 0.2, rng.normal(size=(300, 54)), 0.0)
+    X[:, :5] = 3.0 + rng.normal(size=(300, 5))  # filled features, which are centred
+    kernel = Kernel("rbf", gamma=0.7)
+    kept, none = (TileSource(X, kernel, dtype, sparse=True, threads=1, keep=keep) for keep in (10**6, 0))
+    assert kept.single_rows(np.arange(2)) is not None
+    assert none.single_rows(np.arange(2)) is None
+    points = rng.integers(0, 300, size=131)
+    groups = -(-points.size // width)
+    found = []
+    for source in (kept, none):
+        values, half = np.full(groups * width * 54, np.nan, dtype=dtype), np.full(groups * width, np.nan, dtype=dtype)
+        source._pack(points, width, 0, 1, values, half)
+        source._pack(points, width, 1, groups, values, half)
+        found.append((values, half))
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    np.testing.assert_array_equal(found[0][1], found[1][1])
+    expected = by_formula(X, points, none.centre, none.formula.scale, width, dtype)
+    np.testing.assert_array_equal(found[0][0], expected)
