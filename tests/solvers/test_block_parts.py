@@ -182,9 +182,12 @@ def test_memory_for_rows_stays_within_the_budget(seen):
     """With room for the rows of one part, parts are solved one after the other."""
     loose = solve(many_free(C=100.0), "block", tol=1e-3, block_size=SIZE)
     tight = solve(many_free(C=100.0, budget=3.0), "block", tol=1e-3, block_size=SIZE)  # half of it is divided
-    wide, narrow = (sum(room.nbytes for room in run.rooms.values()) for run in seen[0])
+    least = solve(many_free(C=100.0, budget=1.0), "block", tol=1e-3, block_size=SIZE)
+    wide, narrow, narrowest = (sum(room.nbytes for room in run.rooms.values()) for run in seen[0])
     assert narrow < 0.7e6  # 256 variables and what fills strides up; wide ones have twice that
     assert wide == 2 * narrow
+    assert narrowest < 0.3e6  # 128 variables, the least there is
+    assert least.certificate.dual == pytest.approx(loose.certificate.dual, rel=1e-5)
     assert tight.certificate.dual == pytest.approx(loose.certificate.dual, rel=1e-5)
 
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from dualgap._vector_passes import nonzero
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -52,7 +54,7 @@ def bounded_product(
     bound = gram.entry_error()
     assert bound is not None
     error = np.zeros(rows.size)
-    used = np.flatnonzero(weights != 0.0)
+    used = nonzero(weights)
     if used.size == 0 or rows.size == 0:
         return np.zeros(rows.size), error
     # A power of two: weights between 0 and 1 keep all their digits in float32.

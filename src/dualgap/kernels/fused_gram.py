@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dualgap._vector_passes import nonzero
 from dualgap.kernels.fused import TILE_ROWS
 from dualgap.kernels.matrix_source import MatrixSource, plain_source, single_source
 from dualgap.kernels.memory import aligned, within
@@ -277,7 +278,7 @@ class FusedGram:
     def exact(self, weights: NDArray[np.float64], rows: NDArray[np.intp] | None = None) -> NDArray[np.float64]:
         """``K[rows] @ weights`` in float64 throughout."""
         out = np.zeros(self.n if rows is None else len(rows))
-        used = np.flatnonzero(weights != 0.0)
+        used = nonzero(weights)
         self._multiply(self._proof_source(), [out], [(used, weights[used])], rows, _WORTH_HALVING)
         return out
 

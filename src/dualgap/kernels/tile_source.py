@@ -189,18 +189,13 @@ class TileSource:
 
     def _pack(self, points: NDArray[np.intp], width: int, first: int, last: int, packed: Any, half: Any) -> None:
         """Groups `first` to `last` of `width` points each, into `packed` and `half`."""
-        X, scale, kept = self.X, self.formula.scale, self._kept
-        if self.csr:
-            packing.pack_sparse(
-                X.data, X.indices, X.indptr, points, self.features, scale, self.half, width, first, last, packed, half
-            )
-        elif kept is not None:  # scaled
-            packing.pack_sparse(
-                kept.values, kept.which, kept.starts, points, self.features, 1.0, self.half, width, first, last, packed,
-                half,
-            )  # fmt: skip
+        target = (self.half, width, first, last, packed, half)
+        nonzeros = self._nonzeros
+        if nonzeros is None:
+            packing.pack_dense(self.X, points, self.centre, self.formula.scale, *target)
         else:
-            packing.pack_dense(X, points, self.centre, scale, self.half, width, first, last, packed, half)
+            values, which, starts, scale = nonzeros
+            packing.pack_sparse(values, which, starts, points, self.features, scale, *target)
 
     def rows(self, points: NDArray[np.intp], threads: int = 1, place: int = 0) -> tuple[Any, ...]:
         """The operand `rows` of the loops over tiles, made by so many threads, in memory of its own for each place."""
@@ -233,6 +228,15 @@ class TileSource:
         starts = packing.room_for_starts(len(points), self.features)
         packing.sparse_rows(X.data, X.indices, X.indptr, points, self.features, scale, values, which, starts)
         return values, which, starts
+
+    @property
+    def _nonzeros(self) -> tuple[Any, Any, Any, float] | None:
+        """Values, features and starts of all rows, as CSR has them, and what values must be multiplied by, if kept."""
+        if self.csr:
+            return self.X.data, self.X.indices, self.X.indptr, self.formula.scale
+        if self._kept is not None:  # scaled
+            return self._kept.values, self._kept.which, self._kept.starts[: self.n + 1], 1.0
+        return None
 
     @cached_property
     def _row_nonzeros(self) -> NDArray[np.int64]:
@@ -276,18 +280,13 @@ class TileSource:
 
     def _spread(self) -> NDArray[np.float64]:
         """Bounds of the errors of products: ``|x'z - what a tile makes of it| <= spread[x] * spread[z]``."""
-        X, scale = self.X, self.formula.scale
         block = packing.FEATURES if self.sparse else None
-        if self.csr:
-            return error_bound.spread_of_nonzeros(X.data, X.indices, X.indptr, self.features, scale, block)
-        if self._kept is not None:
-            kept = self._kept  # scaled
-            return error_bound.spread_of_nonzeros(
-                kept.values, kept.which, kept.starts[: self.n + 1], self.features, 1.0, block
-            )
+        if self._nonzeros is not None:
+            values, which, starts, scale = self._nonzeros
+            return error_bound.spread_of_nonzeros(values, which, starts, self.features, scale, block)
         if block is not None:
-            return error_bound.spread_of_dense_nonzeros(X, self.centre, scale, block)
-        return error_bound.spread_in_order(X, self.centre, scale)
+            return error_bound.spread_of_dense_nonzeros(self.X, self.centre, self.formula.scale, block)
+        return error_bound.spread_in_order(self.X, self.centre, self.formula.scale)
 
     @cached_property
     def entry_cost(self) -> float:

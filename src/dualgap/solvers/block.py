@@ -40,6 +40,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dualgap._vector_passes import nonzero
 from dualgap.certificate import exact_gradient, start_gradient
 from dualgap.constraints import grouped_start
 from dualgap.kernels.entries import Entries
@@ -351,7 +352,7 @@ class _Run:
             self.iterations += steps
             if self.tell(np.nan, complete=False, known=False):
                 return True
-        moved = np.flatnonzero(self.u != 0.0)
+        moved = nonzero(self.u)
         self.rounding.moved(moved, self.u[moved])
         nothing = moved[:0]
         self.product.narrow(index[nothing], whole=False)
